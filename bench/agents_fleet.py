@@ -19,8 +19,8 @@ from kube_fairlead.agent.agent import Agent, AgentOptions
 from kube_fairlead.base import logs, tasks
 from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead.claimant.channels import GrpcChannels
-from kube_fairlead.claimant.directory import Registration
-from kube_fairlead.driverapi.memory import MemoryChannel
+from kube_fairlead.claimant.driver_directory import Registration
+from kube_fairlead.driverapi.memory_channel import MemoryChannel
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.sdk.service import Service
 from kube_fairlead_lab.hollow import HollowCluster, HollowOptions, plan_nodes

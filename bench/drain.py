@@ -29,10 +29,10 @@ from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, DRIVER_DR
 from kube_fairlead.base import tasks
 from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead.claimant.channels import GrpcChannels
-from kube_fairlead.claimant.directory import Registration
+from kube_fairlead.claimant.driver_directory import Registration
 from kube_fairlead.client import Client
 from kube_fairlead.client.transport import Request, Response, Transport
-from kube_fairlead.driverapi.memory import MemoryChannel
+from kube_fairlead.driverapi.memory_channel import MemoryChannel
 from kube_fairlead.drivers.drain.driver import DrainDriver
 from kube_fairlead.drivers.sdk.service import Service
 from kube_fairlead_lab.testing import KubeControlPlane, KubeOptions

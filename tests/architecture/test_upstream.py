@@ -75,7 +75,7 @@ OUR_OWN = frozenset(
         "kube_fairlead.election.guard",
         "kube_fairlead.election.kopf_operator",
         "kube_fairlead.election.term",
-        "kube_fairlead.lifecycle.drain.accounts",
+        "kube_fairlead.lifecycle.drain.pod_progress",
         "kube_fairlead.lifecycle.drain.rollout",
         "kube_fairlead_apiserver.admission.builtin.lifecycle_requester",
         "kube_fairlead_apiserver.admission.objects",

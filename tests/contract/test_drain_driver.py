@@ -12,7 +12,7 @@ import pytest
 
 from kube_fairlead.api.reserved import NODE_DRAIN
 from kube_fairlead.base import tasks
-from kube_fairlead.driverapi.grpc import GrpcDriverChannel
+from kube_fairlead.driverapi.grpc_channel import GrpcDriverChannel
 from kube_fairlead.driverapi.messages import Work
 from kube_fairlead.install.installation import DRAIN, NAMESPACE, Installation
 from kube_fairlead_lab.testing import ControlPlane

@@ -17,7 +17,7 @@ import pytest
 
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.driverapi.errors import DriverError
-from kube_fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
+from kube_fairlead.driverapi.grpc_channel import GrpcDriverChannel, GrpcRegistrationChannel
 from kube_fairlead.driverapi.messages import Work
 from kube_fairlead_lab.testing import ControlPlane, require_real
 from kube_fairlead_lab.testing.binaries import KubeBinaries

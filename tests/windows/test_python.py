@@ -69,7 +69,7 @@ except OSError as error:
 
 FILES = """
 import pathlib, sys
-from kube_fairlead.agent.shutdown.memory import Memory, ShutdownState
+from kube_fairlead.agent.shutdown.state_file import Memory, ShutdownState
 from kube_fairlead.base import files
 folder = pathlib.Path(sys.argv[1])
 path = folder / "a.json"

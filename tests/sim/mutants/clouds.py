@@ -14,7 +14,7 @@ from kube_fairlead.cloud.controllers import node as node_controller
 from kube_fairlead.cloud.controllers import nodelifecycle
 from kube_fairlead.cloud.decisions import initialisation, lifecycle, routes, services
 from kube_fairlead.controllers import claimer
-from kube_fairlead.lifecycle import claiming, conditions
+from kube_fairlead.lifecycle import claims, conditions
 from kube_fairlead_apiserver.subresources import eviction
 from tests.sim.mutants.registry import mutant
 
@@ -101,4 +101,4 @@ def believes_no_node_that_goes_down(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("5")
 def claims_in_the_name_of_a_nodes_agent(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(claimer, "_CLAIMANT", claiming.node_claimant("island"))
+    patch.setattr(claimer, "_CLAIMANT", claims.node_claimant("island"))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kube_fairlead.agent.shutdown import conducting, recording
+from kube_fairlead.agent.shutdown import pod_terminator, status_writer
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Pod
-from kube_fairlead.claimant import execution
+from kube_fairlead.claimant import driver_calls
 from kube_fairlead.driverapi.messages import Reached
 from kube_fairlead.drivers.drain import evictor
 from kube_fairlead.lifecycle import conditions, decisions, deletion, steps
@@ -24,14 +24,14 @@ from tests.sim.mutants.registry import mutant
 
 
 def _without_calling(step_left_out: str, patch: pytest.MonkeyPatch) -> None:
-    once = execution.Execution._call_once
+    once = driver_calls.DriverCalls._call_once
 
     async def lie(self: Any, registration: Any, event: Any, step: Any, work: Any, trust: Any) -> Any:
         if step == step_left_out:
             return Reached(state=getattr(work, step), node_name=work.node_name)
         return await once(self, registration, event, step, work, trust)
 
-    patch.setattr(execution.Execution, "_call_once", lie)
+    patch.setattr(driver_calls.DriverCalls, "_call_once", lie)
 
 
 @mutant("driver work")
@@ -50,7 +50,7 @@ def leaves_a_driver_at_work_when_its_event_is_over(patch: pytest.MonkeyPatch) ->
         self._calls.pop(uid, None)
         self.forget(uid)
 
-    patch.setattr(execution.Execution, "cancel", forget)
+    patch.setattr(driver_calls.DriverCalls, "cancel", forget)
 
 
 @mutant("2")
@@ -110,8 +110,8 @@ def never_says_that_the_node_goes_down(patch: pytest.MonkeyPatch) -> None:
     async def nothing(self: Any, *_args: Any, **_options: Any) -> None:
         pass
 
-    patch.setattr(recording.Record, "publish", nothing)
-    patch.setattr(recording.Record, "keep_pods_away", nothing)
+    patch.setattr(status_writer.ShutdownStatusWriter, "publish", nothing)
+    patch.setattr(status_writer.ShutdownStatusWriter, "keep_pods_away", nothing)
 
 
 @mutant("10")
@@ -119,7 +119,7 @@ def ends_no_pod_when_the_machine_goes_down(patch: pytest.MonkeyPatch) -> None:
     async def nothing(self: Any) -> None:
         pass
 
-    patch.setattr(conducting.Conductor, "end_all", nothing)
+    patch.setattr(pod_terminator.PodTerminator, "end_all", nothing)
 
 
 @mutant("durability")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kube_fairlead.api import wire
-from kube_fairlead.claimant import execution, publishing
+from kube_fairlead.claimant import driver_calls, transition_publisher
 from kube_fairlead.election import term
-from kube_fairlead.lifecycle import claiming, decisions, offers, steps
+from kube_fairlead.lifecycle import claims, decisions, offers, steps
 from kube_fairlead.lifecycle.drain import rollout
 from kube_fairlead_apiserver.schema import validation_rules
 from tests.sim.mutants.registry import mutant
@@ -22,7 +22,7 @@ from tests.sim.mutants.registry import mutant
 
 @mutant("claim order", seed=2)
 def orders_the_events_of_one_second_by_name(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(claiming, "sequence", lambda _event: 0)
+    patch.setattr(claims, "sequence", lambda _event: 0)
 
 
 @mutant("driver work")
@@ -97,7 +97,7 @@ def puts_nodes_back_that_are_not_ready(patch: pytest.MonkeyPatch) -> None:
 @mutant("drivers", seed=3016)
 def claims_for_a_socket_that_was_left_behind(patch: pytest.MonkeyPatch) -> None:
     """The agent does not probe the driver before a claim."""
-    patch.setattr(execution.Execution, "unasked", lambda _self: frozenset())
+    patch.setattr(driver_calls.DriverCalls, "unasked", lambda _self: frozenset())
 
 
 @mutant("drivers", seed=11)
@@ -122,7 +122,7 @@ def publishes_a_transition_once(patch: pytest.MonkeyPatch) -> None:
     async def nothing(_self: Any) -> None:
         await asyncio.Event().wait()
 
-    patch.setattr(publishing.Publisher, "run", nothing)
+    patch.setattr(transition_publisher.TransitionPublisher, "run", nothing)
 
 
 @mutant("offers")

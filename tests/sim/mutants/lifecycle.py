@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from kube_fairlead.agent import agent
-from kube_fairlead.agent.shutdown import recording
+from kube_fairlead.agent.shutdown import status_writer
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
-from kube_fairlead.claimant import engine, execution, writing
+from kube_fairlead.claimant import driver_calls, engine, event_writer
 from kube_fairlead.client.verbs import Api
 from kube_fairlead.drivers.sdk import service
 from kube_fairlead.election import lease
-from kube_fairlead.lifecycle import claiming, collecting, conditions, deadlines, decisions, invariants, steps
+from kube_fairlead.lifecycle import claims, conditions, deadlines, decisions, garbage_collection, invariants, steps
 from kube_fairlead.lifecycle.facts import Facts
 from kube_fairlead_lab.sim.actors import agents, drivers
 from tests.sim.mutants.registry import mutant
@@ -30,7 +30,7 @@ from tests.sim.mutants.registry import mutant
 
 @mutant("1", "no crash")
 def claims_beside_another(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(claiming, "blocker", lambda *_args, **_options: None)
+    patch.setattr(claims, "blocker", lambda *_args, **_options: None)
     patch.setattr(Facts, "is_calling_for_another", lambda *_args: False)
 
 
@@ -53,7 +53,7 @@ def writes_over_whatever_is_there(patch: pytest.MonkeyPatch) -> None:
 @mutant("1", "no crash", seed=101)
 def claims_a_shutdown_beside_another(patch: pytest.MonkeyPatch) -> None:
     """The shutdown ignores other claims and does not wait for the engine."""
-    claim = recording.Record.claim
+    claim = status_writer.ShutdownStatusWriter.claim
 
     class Blind:
         def __init__(self, events: Any) -> None:
@@ -74,7 +74,7 @@ def claims_a_shutdown_beside_another(patch: pytest.MonkeyPatch) -> None:
             self._events = events
 
     patch.setattr(agent.Agent, "is_quiet", property(lambda _self: True))
-    patch.setattr(recording.Record, "claim", hasty)
+    patch.setattr(status_writer.ShutdownStatusWriter, "claim", hasty)
 
 
 # ---- invariant 2
@@ -125,7 +125,7 @@ def says_the_start_again_after_the_end(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("3", "liveness")
 def lets_go_before_the_end_is_stored(patch: pytest.MonkeyPatch) -> None:
-    write = writing.Writer.write_status
+    write = event_writer.EventWriter.write_status
     patch.setattr(invariants, "check_may_release", lambda _event: None)
 
     async def written(self: Any, event: Any, status: Any) -> None:
@@ -136,7 +136,7 @@ def lets_go_before_the_end_is_stored(patch: pytest.MonkeyPatch) -> None:
             return
         await write(self, event, status)
 
-    patch.setattr(writing.Writer, "write_status", written)
+    patch.setattr(event_writer.EventWriter, "write_status", written)
 
 
 @mutant("3")
@@ -176,7 +176,7 @@ async def _for_ever(*_args: object) -> None:
 @mutant("4", "liveness")
 def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deadlines, "expired", lambda *_args: False)
-    patch.setattr(execution, "_seconds_until", lambda *_args: None)
+    patch.setattr(driver_calls, "_seconds_until", lambda *_args: None)
     # A driver that never answers and has no deadline: only the claimant can end the call.
     patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
 
@@ -188,7 +188,7 @@ def never_wakes_for_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decisions, "_wait", lambda _status, why, *_until: steps.Nothing(why))
     # Constantly renewed transitions would wake every agent.
     patch.setattr(agents, "_RENEWAL", dt.timedelta(hours=1))
-    patch.setattr(execution, "_seconds_until", lambda *_args: None)
+    patch.setattr(driver_calls, "_seconds_until", lambda *_args: None)
     patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
     patch.setattr(drivers.Worker, "end", _for_ever)
 
@@ -203,7 +203,7 @@ def keeps_the_events_of_nodes_that_are_gone(patch: pytest.MonkeyPatch) -> None:
         return claimed(event, facts, now)
 
     patch.setattr(decisions, "_claimed", patient)
-    patch.setattr(collecting, "_failed", lambda *_args: steps.Nothing("it may come back"))
+    patch.setattr(garbage_collection, "_failed", lambda *_args: steps.Nothing("it may come back"))
 
 
 # ---- invariant 5
@@ -241,7 +241,7 @@ def claims_anew_after_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("5", "liveness")
 def claims_in_the_name_of_another(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(claiming, "node_claimant", lambda name: f"node/{name}x")
+    patch.setattr(claims, "node_claimant", lambda name: f"node/{name}x")
 
 
 # ---- records

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_fairlead.agent.shutdown import accounts, conducting, keeper, podwriting
+from kube_fairlead.agent.shutdown import manager, pod_results, pod_terminator, pod_writer
 from kube_fairlead.client import subresources
 from kube_fairlead.lifecycle import shutdown_plan, shutdown_recovery
 from kube_fairlead.lifecycle.drain import filters, options
@@ -35,7 +35,7 @@ def deletes_whoever_has_the_name(patch: pytest.MonkeyPatch) -> None:
     async def careless(self: Any, pod: Any, grace_seconds: int) -> None:
         await self._pods.delete(pod.name, namespace=pod.metadata.namespace, grace_period_seconds=grace_seconds)
 
-    patch.setattr(podwriting.PodWriter, "_delete", careless)
+    patch.setattr(pod_writer.PodWriter, "_delete", careless)
 
 
 @mutant("6")
@@ -67,7 +67,7 @@ def counts_from_the_beginning_after_a_restart(patch: pytest.MonkeyPatch) -> None
 
     def anew(found: Any) -> Any:
         course = recover(found)
-        return shutdown_recovery.Begin() if isinstance(course, shutdown_recovery.GoOn) else course
+        return shutdown_recovery.Begin() if isinstance(course, shutdown_recovery.Resume) else course
 
     patch.setattr(shutdown_recovery, "recover", anew)
 
@@ -77,7 +77,7 @@ def leaves_the_kubelet_running(patch: pytest.MonkeyPatch) -> None:
     async def nothing(*_args: object) -> None:
         return
 
-    patch.setattr(keeper.Keeper, "_stop_kubelet", nothing)
+    patch.setattr(manager.ShutdownManager, "_stop_kubelet", nothing)
 
 
 @mutant("10")
@@ -99,13 +99,13 @@ def lets_go_before_it_is_told(patch: pytest.MonkeyPatch) -> None:
         self.settled.add(pod.uid)
         self._course.change(msgspec.structs.replace(self._course.state, unseen=()))
 
-    patch.setattr(accounts.Accounts, "ended", silently)
+    patch.setattr(pod_results.PodResults, "ended", silently)
 
 
 @mutant("10")
 def leaves_out_of_the_record_who_outlives_its_group(patch: pytest.MonkeyPatch) -> None:
     """Half a second after the group's time a pod is ignored, whether it has ended or not."""
-    end_group = conducting.Conductor._end_group
+    end_group = pod_terminator.PodTerminator._end_group
 
     async def impatient(self: Any, stage: Any, members: Any) -> None:
         await end_group(self, stage, members)
@@ -122,19 +122,19 @@ def leaves_out_of_the_record_who_outlives_its_group(patch: pytest.MonkeyPatch) -
     async def no_look(_self: Any) -> None:
         return
 
-    patch.setattr(conducting.Conductor, "_end_group", impatient)
-    patch.setattr(conducting.Conductor, "_account_for_the_rest", no_look)
+    patch.setattr(pod_terminator.PodTerminator, "_end_group", impatient)
+    patch.setattr(pod_terminator.PodTerminator, "_account_for_the_rest", no_look)
 
 
 @mutant("10", seed=3009)
 def waits_for_the_api_in_the_time_of_the_pod(patch: pytest.MonkeyPatch) -> None:
-    end_group = conducting.Conductor._end_group
+    end_group = pod_terminator.PodTerminator._end_group
 
     async def patiently(self: Any, stage: Any, members: Any) -> None:
         await self._clock.sleep(2.5)
         await end_group(self, stage, members)
 
-    patch.setattr(conducting.Conductor, "_end_group", patiently)
+    patch.setattr(pod_terminator.PodTerminator, "_end_group", patiently)
 
 
 @mutant("10", "liveness", seed=2)

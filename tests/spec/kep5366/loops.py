@@ -27,8 +27,8 @@ from kube_fairlead.cloud.providers.fake import FakeCloud
 from kube_fairlead.controllers.event_gc import event_gc
 from kube_fairlead.controllers.stall import stall
 from kube_fairlead.election import Lock, TermOverrun, Timing
-from kube_fairlead.lifecycle.collecting import Retention
-from kube_fairlead.lifecycle.stalling import Patience
+from kube_fairlead.lifecycle.garbage_collection import Retention
+from kube_fairlead.lifecycle.stalls import Patience
 from kube_fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
 from kube_fairlead_lab.hollow.scheduler import scheduler
 from tests.spec.kep5366.components import until

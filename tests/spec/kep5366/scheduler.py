@@ -12,7 +12,7 @@ import click
 
 from kube_fairlead import client
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.cli import managing, options
+from kube_fairlead.cli import manager_flags, options
 from kube_fairlead.client.client import Client
 from kube_fairlead.election import Lock
 from kube_fairlead.manager import GroupPlan
@@ -23,7 +23,7 @@ NAME = "hollow-scheduler"
 
 @click.command()
 @click.option("--kubeconfig", type=click.Path(path_type=Path))
-@managing.manager_flags(lease=NAME, port=0)
+@manager_flags.manager_flags(lease=NAME, port=0)
 @options.feature_gates
 def main(kubeconfig: Path, **flags: Any) -> None:
     def connect() -> Client:
@@ -31,8 +31,8 @@ def main(kubeconfig: Path, **flags: Any) -> None:
 
     lock = Lock(flags["leader_elect_resource_namespace"], flags["leader_elect_resource_name"])
     plan = GroupPlan(lock=lock, controllers=(scheduler(scheduler_name=NAME),), connect=connect)
-    identity = managing.make_identity(connect(), Environment({}))
-    managing.run_manager(managing.make_manager(flags, component=NAME, identity=identity, groups=[plan]))
+    identity = manager_flags.make_identity(connect(), Environment({}))
+    manager_flags.run_manager(manager_flags.make_manager(flags, component=NAME, identity=identity, groups=[plan]))
 
 
 if __name__ == "__main__":

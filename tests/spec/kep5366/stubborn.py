@@ -13,7 +13,7 @@ import click
 
 from kube_fairlead import client
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.cli import managing, options
+from kube_fairlead.cli import manager_flags, options
 from kube_fairlead.client.client import Client
 from kube_fairlead.election import Lock
 from kube_fairlead.manager import Context, Controller, GroupPlan
@@ -36,7 +36,7 @@ async def blocking(context: Context) -> None:
 @click.command()
 @click.option("--kubeconfig", type=click.Path(path_type=Path))
 @click.option("--manner", type=click.Choice(["deaf", "blocking"]))
-@managing.manager_flags(lease=NAME, port=0)
+@manager_flags.manager_flags(lease=NAME, port=0)
 @options.feature_gates
 def main(kubeconfig: Path, manner: str, **flags: Any) -> None:
     def connect() -> Client:
@@ -45,8 +45,8 @@ def main(kubeconfig: Path, manner: str, **flags: Any) -> None:
     lock = Lock(flags["leader_elect_resource_namespace"], flags["leader_elect_resource_name"])
     controller = Controller(name=manner, run={"deaf": deaf, "blocking": blocking}[manner])
     plan = GroupPlan(lock=lock, controllers=(controller,), connect=connect)
-    identity = managing.make_identity(connect(), Environment({}))
-    managing.run_manager(managing.make_manager(flags, component=NAME, identity=identity, groups=[plan]))
+    identity = manager_flags.make_identity(connect(), Environment({}))
+    manager_flags.run_manager(manager_flags.make_manager(flags, component=NAME, identity=identity, groups=[plan]))
 
 
 if __name__ == "__main__":

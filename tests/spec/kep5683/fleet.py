@@ -25,13 +25,13 @@ from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.base.metrics import DiscardedMetrics
-from kube_fairlead.claimant.directory import Registration
-from kube_fairlead.claimant.holding import LEASE_TIMING
+from kube_fairlead.claimant.driver_directory import Registration
+from kube_fairlead.claimant.leased_engine import LEASE_TIMING
 from kube_fairlead.client import errors
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.transport import Request, Response, StreamedResponse, Transport
 from kube_fairlead.client.watch import Change, ChangeType
-from kube_fairlead.driverapi.memory import MemoryChannel
+from kube_fairlead.driverapi.memory_channel import MemoryChannel
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.sdk.service import Service
 from kube_fairlead.election import Timing

@@ -9,7 +9,7 @@ import click
 
 from kube_fairlead.api import names
 from kube_fairlead.base import process
-from kube_fairlead.cli import managing, options, values
+from kube_fairlead.cli import manager_flags, options, values
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def _prefix(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 
 
 def _clouds(ctx: click.Context, parameter: click.Parameter, value: str) -> list[str]:
-    clouds = managing.listed(ctx, parameter, value)
+    clouds = manager_flags.listed(ctx, parameter, value)
     if not clouds:
         raise click.BadParameter("must be a list such as aws,hcloud, or none", ctx, parameter)
     return ["" if cloud == "none" else values.platform(ctx, parameter, cloud) for cloud in clouds]
@@ -60,19 +60,19 @@ def _clouds(ctx: click.Context, parameter: click.Parameter, value: str) -> list[
     callback=_clouds,
     help="Platforms of the nodes, in turn; 'none' is a node without a cloud.",
 )
-@managing.boolean("--provider-ids", default=True, text="Set the nodes' providerID.")
-@managing.boolean(
+@manager_flags.boolean("--provider-ids", default=True, text="Set the nodes' providerID.")
+@manager_flags.boolean(
     "--uninitialized",
     default=False,
     text="Register nodes for a cloud controller manager: tainted, without a providerID.",
 )
-@managing.boolean(
+@manager_flags.boolean(
     "--only-kubelets",
     default=False,
     text="Run kubelets only; kube-controller-manager and kube-scheduler run elsewhere.",
 )
-@managing.boolean("--own-watches", default=False, text="Use one watch of pods per node, as real kubelets do.")
-@managing.period("--heartbeat-period", "10s", "Renewal interval of node Leases.")
+@manager_flags.boolean("--own-watches", default=False, text="Use one watch of pods per node, as real kubelets do.")
+@manager_flags.period("--heartbeat-period", "10s", "Renewal interval of node Leases.")
 @options.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from kube_fairlead.agent.shutdown.ending import OnExit, RunningPod
-from kube_fairlead.agent.shutdown.memory import Machine
+from kube_fairlead.agent.shutdown.pod_runtime import OnExit, RunningPod
+from kube_fairlead.agent.shutdown.state_file import Machine
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
 from kube_fairlead_lab.hollow import Kubelet

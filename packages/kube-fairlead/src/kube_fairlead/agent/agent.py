@@ -9,14 +9,14 @@ from pathlib import Path
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from kube_fairlead.base import tasks
 from kube_fairlead.base.metrics import Metrics
-from kube_fairlead.claimant.contact import Contact
-from kube_fairlead.claimant.directory import Directory
-from kube_fairlead.claimant.folder import SocketFolder
-from kube_fairlead.claimant.holding import LEASE_TIMING, NodeHolder
-from kube_fairlead.claimant.namespace import LeaseNamespace
+from kube_fairlead.claimant.driver_directory import DriverDirectory
+from kube_fairlead.claimant.driver_probe import DriverProbe
+from kube_fairlead.claimant.event_recorder import ClaimEventRecorder
+from kube_fairlead.claimant.lease_namespace import LeaseNamespace
+from kube_fairlead.claimant.leased_engine import LEASE_TIMING, LeasedEngine
 from kube_fairlead.claimant.plugins import Channels, PluginRegistry
-from kube_fairlead.claimant.publishing import Publisher
-from kube_fairlead.claimant.reporting import Reporter
+from kube_fairlead.claimant.socket_folder import SocketFolder
+from kube_fairlead.claimant.transition_publisher import TransitionPublisher
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Informer
 from kube_fairlead.client.recorder import EventRecorder
@@ -47,16 +47,16 @@ class Agent:
 
     def __init__(self, client: Client, options: AgentOptions, channels: Channels, metrics: Metrics) -> None:
         self.options = options
-        self.directory = Directory()
+        self.directory = DriverDirectory()
         self._client = client
         self._recorder = EventRecorder(client, controller="fairlead.dev/agent", instance=options.node_name)
         self.lease_namespace = LeaseNamespace(client, self._recorder)
         self._transitions = Informer(client.of(LifecycleTransition, keep=False))
-        self._holder = NodeHolder(
+        self._holder = LeasedEngine(
             client,
             options.node_name,
             self.directory,
-            Reporter(self._recorder, metrics),
+            ClaimEventRecorder(self._recorder, metrics),
             self._transitions,
             identity=options.identity,
             settings=options.settings,
@@ -65,10 +65,10 @@ class Agent:
             succeeds=options.identity,
             on_overrun=options.on_overrun,
         )
-        self._contact = Contact(
+        self._contact = DriverProbe(
             self.directory, node_name=options.node_name, clock=client.clock, randomness=client.randomness
         )
-        self._publisher = Publisher(client, self._transitions)
+        self._publisher = TransitionPublisher(client, self._transitions)
         self._registry: PluginRegistry | None = None
         if options.registry is not None:
             self._registry = PluginRegistry(

@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from kube_fairlead.agent import platform, presence
+from kube_fairlead.agent import missing_node, platform
 from kube_fairlead.agent.agent import Agent, AgentOptions
-from kube_fairlead.agent.shutdown.launch import ShutdownSettings, Watch
+from kube_fairlead.agent.shutdown.assembly import ShutdownService, ShutdownSettings
 from kube_fairlead.base import gates, logs, tasks
 from kube_fairlead.base.identity import RandomIds
 from kube_fairlead.base.metrics import Metrics
@@ -52,7 +52,7 @@ async def serve(
     health = HealthServer(settings.serving, live=live, ready=ready, metrics=metrics, clock=client.clock)
     async with health.running(), tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope:
         if settings.platform:
-            scope.start(platform.keep_platform(client, settings.node_name, settings.platform), name="platform")
+            scope.start(platform.annotate_platform(client, settings.node_name, settings.platform), name="platform")
         announce()
         if not settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT):
             _log.info("SpecializedLifecycleManagement is off: no events are claimed", node=settings.node_name)
@@ -81,14 +81,14 @@ async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics,
                 await settings.discovery.settle(client)
             checks.enter_context(ready.during("lifecycle", lambda: _verdict(agent)))
             checks.enter_context(ready.during("lease-namespace", agent.lease_namespace.verdict))
-            scope.start(presence.tell_of_absence(agent, settings.node_name, client.clock), name="presence")
+            scope.start(missing_node.warn_while_missing(agent, settings.node_name, client.clock), name="presence")
             await agent.run()
 
 
 def _watch(
     client: Client, settings: LaunchSettings, shutdown: ShutdownSettings, metrics: Metrics, agent: Agent
-) -> Watch:
-    return Watch(
+) -> ShutdownService:
+    return ShutdownService(
         client,
         shutdown,
         metrics,
@@ -101,7 +101,7 @@ def _watch(
     )
 
 
-def _heard(watch: Watch) -> Verdict:
+def _heard(watch: ShutdownService) -> Verdict:
     return Verdict(is_ok=not watch.problem, note=watch.problem or "the machine waits for its pods")
 
 

@@ -15,14 +15,14 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.patches import MergePatch
 
-__all__ = ["keep_platform"]
+__all__ = ["annotate_platform"]
 
 _RETRY: Final = Backoff(initial_seconds=1.0, factor=2.0, cap_seconds=60.0, jitter=0.3)
 
 _log = logs.get_logger(__name__)
 
 
-async def keep_platform(client: Client, node_name: str, platform: str) -> None:
+async def annotate_platform(client: Client, node_name: str, platform: str) -> None:
     """Keep the annotation as it should be until cancelled, whenever the node is there."""
     wake = asyncio.Event()
     informer = Informer(client.of(Node, keep=False), field_selector=f"metadata.name={node_name}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kube_fairlead.driverapi.channel import DriverChannel, RegistrationChannel
-from kube_fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
+from kube_fairlead.driverapi.channels import DriverChannel, RegistrationChannel
+from kube_fairlead.driverapi.grpc_channel import GrpcDriverChannel, GrpcRegistrationChannel
 
 __all__ = ["GrpcChannels"]
 

@@ -25,18 +25,18 @@ from kube_fairlead.api.lifecycle_v1alpha1 import (
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.base import logs
 from kube_fairlead.base.backoff import Backoff, Delays
-from kube_fairlead.claimant import reports
-from kube_fairlead.claimant.contact import Contact
-from kube_fairlead.claimant.directory import Directory
-from kube_fairlead.claimant.execution import Execution
-from kube_fairlead.claimant.reporting import Reporter
+from kube_fairlead.claimant import driver_progress
+from kube_fairlead.claimant.driver_calls import DriverCalls
+from kube_fairlead.claimant.driver_directory import DriverDirectory
+from kube_fairlead.claimant.driver_probe import DriverProbe
+from kube_fairlead.claimant.event_recorder import ClaimEventRecorder
+from kube_fairlead.claimant.event_writer import EventWriter
 from kube_fairlead.claimant.view import NodeView
-from kube_fairlead.claimant.writing import Writer
 from kube_fairlead.client import errors as client_errors
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Informer
 from kube_fairlead.election import NotLeading
-from kube_fairlead.lifecycle import autoscaling, claiming, decisions, invariants, phases, records, steps
+from kube_fairlead.lifecycle import autoscaler_annotations, claims, decisions, invariants, phases, records, steps
 from kube_fairlead.lifecycle.facts import Calling, Facts, Settings
 
 __all__ = ["Engine"]
@@ -63,8 +63,8 @@ class Engine:
         self,
         client: Client,
         node_name: str,
-        directory: Directory,
-        reporter: Reporter,
+        directory: DriverDirectory,
+        reporter: ClaimEventRecorder,
         transitions: Informer[LifecycleTransition],
         *,
         claimant: str = "",
@@ -72,7 +72,7 @@ class Engine:
         step_aside: Callable[[], object] = lambda: None,
     ) -> None:
         self._step_aside = step_aside  # asks for the end of the term, so that another claimant may have its turn
-        self.claimant = claimant or claiming.node_claimant(node_name)
+        self.claimant = claimant or claims.node_claimant(node_name)
         self._clock = client.clock
         self._randomness = client.randomness
         self._directory = directory
@@ -80,10 +80,10 @@ class Engine:
         self._settings = settings or Settings()
         self._wake = asyncio.Event()
         self._view = NodeView(client, node_name, self._wake.set, transitions)
-        self._writer = Writer(client, self._view, self.claimant)
-        self._execution = Execution(
+        self._writer = EventWriter(client, self._view, self.claimant)
+        self._execution = DriverCalls(
             directory,
-            Contact(directory, node_name=node_name, clock=client.clock, randomness=client.randomness),
+            DriverProbe(directory, node_name=node_name, clock=client.clock, randomness=client.randomness),
             claimant=self.claimant,
             clock=client.clock,
             randomness=client.randomness,
@@ -147,7 +147,7 @@ class Engine:
             return self._clock.now() + dt.timedelta(seconds=delay)
         finally:
             self._is_passing = False
-        if not self._interruption and claiming.is_in_the_way(self._view.events, self.claimant):
+        if not self._interruption and claims.is_in_the_way(self._view.events, self.claimant):
             _log.info("another claimant needs the lease to go on with its claim")
             self._step_aside()
         if not self._refused:
@@ -347,9 +347,9 @@ class Engine:
         self._progress_due[event.uid] = self._clock.monotonic() + _PROGRESS_SECONDS
         status = wire.replace(
             event.status,
-            progress=reports.progress_of(said),
+            progress=driver_progress.progress_of(said),
             message=phases.shortened(said.message),
-            pods=reports.pods_of(said) or event.status.pods,
+            pods=driver_progress.pods_of(said) or event.status.pods,
         )
         if status != event.status:
             await self._writer.write_status(event, status)
@@ -364,7 +364,7 @@ class Engine:
             event.status.claimed_by == self.claimant and not event.finished for event in self._view.events
         ):
             return
-        if changes := autoscaling.release(node.metadata.annotations):
+        if changes := autoscaler_annotations.release(node.metadata.annotations):
             await self._writer.annotate(node, changes)
 
     def _report_claim(self, uid: str) -> None:
@@ -400,8 +400,8 @@ class Engine:
             drivers_known_at=by_the_clock(self._drivers_known_at),
             returning={driver: by_the_clock(moment) for driver, moment in self._returning.items()},
             runs=self._execution.runs,
-            progress={uid: reports.progress_of(said) for uid, said in self._execution.progress.items()},
-            pods={uid: reports.pods_of(said) for uid, said in self._execution.progress.items() if said.pods},
+            progress={uid: driver_progress.progress_of(said) for uid, said in self._execution.progress.items()},
+            pods={uid: driver_progress.pods_of(said) for uid, said in self._execution.progress.items() if said.pods},
             recorded=frozenset(self._recorded),
             refused=frozenset(uid for uid, refusal in self._refused.items() if refusal.is_final),
             settings=self._settings,

@@ -23,11 +23,11 @@ from kube_fairlead.base.backoff import Backoff
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.metrics import Metrics
 from kube_fairlead.base.randomness import Randomness
-from kube_fairlead.claimant.directory import Directory, Registration
-from kube_fairlead.claimant.folder import SocketFile, SocketFolder
-from kube_fairlead.claimant.publishing import Publisher, TransitionRefused
+from kube_fairlead.claimant.driver_directory import DriverDirectory, Registration
+from kube_fairlead.claimant.socket_folder import SocketFile, SocketFolder
+from kube_fairlead.claimant.transition_publisher import TransitionPublisher, TransitionRefused
 from kube_fairlead.driverapi import contracts
-from kube_fairlead.driverapi.channel import DriverChannel, RegistrationChannel
+from kube_fairlead.driverapi.channels import DriverChannel, RegistrationChannel
 from kube_fairlead.driverapi.errors import DriverError
 from kube_fairlead.driverapi.messages import OfferedTransition, PluginInfo
 
@@ -75,8 +75,8 @@ class PluginRegistry:
     def __init__(
         self,
         folder: SocketFolder,
-        directory: Directory,
-        publisher: Publisher,
+        directory: DriverDirectory,
+        publisher: TransitionPublisher,
         channels: Channels,
         *,
         node_name: str,

@@ -15,7 +15,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransi
 from kube_fairlead.api.meta import KubeObject
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Handler, Informer
-from kube_fairlead.lifecycle import claiming
+from kube_fairlead.lifecycle import claims
 
 __all__ = ["NodeView"]
 
@@ -98,7 +98,7 @@ class NodeView:
     def events(self) -> list[LifecycleEvent]:
         """The events bound to the node, first come first."""
         known = [newest for seen in self._events.store if (newest := self._newer_events.of(seen)) is not None]
-        return sorted(known, key=claiming.order)
+        return sorted(known, key=claims.order)
 
     @property
     def transitions(self) -> Mapping[str, LifecycleTransition]:

@@ -12,12 +12,12 @@ import click
 
 from kube_fairlead.api import names
 from kube_fairlead.base import gates, logs, process
-from kube_fairlead.cli import managing, options, values, windows_service
+from kube_fairlead.cli import manager_flags, options, values, windows_service
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from kube_fairlead.agent.launch import LaunchSettings
-    from kube_fairlead.agent.shutdown.launch import ShutdownSettings
+    from kube_fairlead.agent.shutdown.assembly import ShutdownSettings
     from kube_fairlead.agent.windows.service import Service
     from kube_fairlead.api.scheme import Scheme
     from kube_fairlead.client import Client
@@ -46,7 +46,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     type=values.FOLDER,
     default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
     show_default=True,
-    callback=managing.socket_folder,
+    callback=manager_flags.socket_folder,
     hidden=_IS_WINDOWS,  # it has no sockets that drivers could register by
     help="Where drivers put their registration sockets.",
 )
@@ -76,17 +76,17 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     metavar="DURATION",
     default="0s",
     show_default=True,
-    callback=managing.duration_or_zero,
+    callback=manager_flags.duration_or_zero,
     help="How long finished LifecycleEvents are kept. Give controller-manager the same: its event-gc deletes what is "
     "ten minutes past its own.",
 )
 @values.discovered_group
-@managing.boolean(
+@manager_flags.boolean(
     "--well-known-conditions",
     default=True,
     text="Also set the Node conditions that Kubernetes 1.37 knows, such as DrainInProgress.",
 )
-@managing.boolean(
+@manager_flags.boolean(
     "--hold-autoscalers",
     default=True,
     text="Tell Cluster Autoscaler and Karpenter to leave the node alone while it is in a transition.",
@@ -116,7 +116,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     + (r" [default for a service: %ProgramData%\fairlead\agent.log]." if _IS_WINDOWS else "."),
 )
 @click.option("--platform", default="", callback=values.platform, help="Say on the Node that it runs on this cloud.")
-@managing.serving_flags()
+@manager_flags.serving_flags()
 @options.feature_gates
 @options.logging
 @click.pass_context
@@ -189,7 +189,7 @@ def _settings(invocation: Invocation, flags: dict[str, Any], service: Service | 
         ),
         platform=flags["platform"],
         shutdown=_shutdown(invocation, flags, service),
-        serving=managing.serving_options(flags, lambda: _connect(invocation, flags)),
+        serving=manager_flags.serving_options(flags, lambda: _connect(invocation, flags)),
         gates=flags["feature_gates"],
     )
 
@@ -205,8 +205,8 @@ def _shutdown(invocation: Invocation, flags: dict[str, Any], service: Service | 
     """What is to be done about shutdowns; None when nothing is."""
     if flags["config"] is None:
         return None
+    from kube_fairlead.agent.shutdown.assembly import ShutdownSettings, is_supported
     from kube_fairlead.agent.shutdown.configuration import read_config
-    from kube_fairlead.agent.shutdown.launch import ShutdownSettings, is_supported
     from kube_fairlead.lifecycle.shutdown_config import BadShutdownConfig
 
     try:

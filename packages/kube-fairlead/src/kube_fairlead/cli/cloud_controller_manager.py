@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kube_fairlead.cli import managing, options, values
+from kube_fairlead.cli import manager_flags, options, values
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def _platforms(ctx: click.Context, parameter: click.Parameter, value: str | None
     # To name none is not the same as not to say.
     if value is None:
         return None
-    return tuple(values.platform(ctx, parameter, name) for name in managing.listed(ctx, parameter, value))
+    return tuple(values.platform(ctx, parameter, name) for name in manager_flags.listed(ctx, parameter, value))
 
 
 def _cluster_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -71,11 +71,11 @@ def _cluster_name(ctx: click.Context, parameter: click.Parameter, value: str) ->
     callback=values.cidrs,
     help="The range of pod addresses; one of each family for dual stack.",
 )
-@managing.boolean("--configure-cloud-routes", default=True, text="Let the route controller run.")
-@managing.period("--node-monitor-period", "5s", "How often the lifecycle of nodes is looked at.")
-@managing.period("--node-status-update-frequency", "5m", "How often node addresses are looked at.")
-@managing.period("--route-reconciliation-period", "10s", "How often routes are looked at.")
-@managing.workers("--concurrent-node-syncs", 1, "Nodes initialised at once.")
+@manager_flags.boolean("--configure-cloud-routes", default=True, text="Let the route controller run.")
+@manager_flags.period("--node-monitor-period", "5s", "How often the lifecycle of nodes is looked at.")
+@manager_flags.period("--node-status-update-frequency", "5m", "How often node addresses are looked at.")
+@manager_flags.period("--route-reconciliation-period", "10s", "How often routes are looked at.")
+@manager_flags.workers("--concurrent-node-syncs", 1, "Nodes initialised at once.")
 @click.option(
     "--concurrent-node-status-updates",
     type=click.IntRange(min=0),
@@ -83,8 +83,8 @@ def _cluster_name(ctx: click.Context, parameter: click.Parameter, value: str) ->
     show_default=True,
     help="Node statuses written at once; 0: as --concurrent-node-syncs.",
 )
-@managing.workers("--concurrent-node-lifecycle-syncs", 1, "Nodes tainted at once.")
-@managing.workers("--concurrent-service-syncs", 1, "Services worked on at once.")
+@manager_flags.workers("--concurrent-node-lifecycle-syncs", 1, "Nodes tainted at once.")
+@manager_flags.workers("--concurrent-service-syncs", 1, "Services worked on at once.")
 @click.option(
     "--node-vanishing-share",
     type=click.FloatRange(0, 1),
@@ -93,7 +93,7 @@ def _cluster_name(ctx: click.Context, parameter: click.Parameter, value: str) ->
     help="The share of the cloud's nodes that may vanish within five minutes and be deleted. One may, unless this is "
     "0; all of a platform may only if they were announced. Beyond that an operator must confirm.",
 )
-@managing.manager_flags(lease="", port=10258)
+@manager_flags.manager_flags(lease="", port=10258)
 @options.feature_gates
 @options.logging
 @click.pass_obj
@@ -111,7 +111,7 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
         manager = _manager(invocation, flags)
     except (ProviderError, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    managing.run_manager(manager)
+    manager_flags.run_manager(manager)
 
 
 def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
@@ -129,13 +129,13 @@ def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
             environment=invocation.environment,
         )
 
-    identity = managing.make_identity(connect(), invocation.environment)
+    identity = manager_flags.make_identity(connect(), invocation.environment)
     plan = GroupPlan(
         lock=Lock(flags["leader_elect_resource_namespace"], cloud.lease),
         controllers=(cloud.as_controller(instance=identity),),
         connect=connect,
     )
-    return managing.make_manager(flags, component=_COMPONENT, identity=identity, groups=[plan])
+    return manager_flags.make_manager(flags, component=_COMPONENT, identity=identity, groups=[plan])
 
 
 def _cloud(invocation: Invocation, flags: dict[str, Any]) -> CloudManager:

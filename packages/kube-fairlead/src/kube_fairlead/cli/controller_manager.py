@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kube_fairlead.cli import managing, options, values
+from kube_fairlead.cli import manager_flags, options, values
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -34,33 +34,35 @@ _COMPONENT = "fairlead-controller-manager"
     help="Which controllers run: '*' all that do by default, 'name' that one, '-name' not that one. "
     "There are: event-gc, transition-gc, record-gc, stall, shutdown-observer, and claimer, which is off by default.",
 )
-@managing.workers("--concurrent-event-gc-syncs", 5, "LifecycleEvents collected at once.")
+@manager_flags.workers("--concurrent-event-gc-syncs", 5, "LifecycleEvents collected at once.")
 @click.option(
     "--finished-event-ttl",
     metavar="DURATION",
     default="0s",
     show_default=True,
-    callback=managing.duration_or_zero,
+    callback=manager_flags.duration_or_zero,
     help="How long finished LifecycleEvents are kept; set it as on the agents.",
 )
-@managing.period(
+@manager_flags.period(
     "--unoffered-transition-ttl", "1h", "A LifecycleTransition that no driver offers is removed after this time."
 )
-@managing.period("--record-ttl", "720h", "How long a NodeLifecycleRecord keeps what a finished LifecycleEvent came to.")
-@managing.period(
+@manager_flags.period(
+    "--record-ttl", "720h", "How long a NodeLifecycleRecord keeps what a finished LifecycleEvent came to."
+)
+@manager_flags.period(
     "--driver-lost-timeout",
     "10m",
     "How long an event that the claimer claimed, without an SLA, waits for an unreachable driver.",
 )
-@managing.period("--stall-pending-after", "10m", "Report pending events as stalled after this time.")
-@managing.period("--stall-claimed-after", "1h", "Report claimed events without an SLA as stalled after this time.")
-@managing.period(
+@manager_flags.period("--stall-pending-after", "10m", "Report pending events as stalled after this time.")
+@manager_flags.period("--stall-claimed-after", "1h", "Report claimed events without an SLA as stalled after this time.")
+@manager_flags.period(
     "--stall-terminating-after", "10m", "Report deleted events with a finalizer as stalled after this time."
 )
-@managing.period(
+@manager_flags.period(
     "--shutdown-silence", "40s", "A node whose shutdown ended its pods counts as down when its heartbeat is this old."
 )
-@managing.boolean(
+@manager_flags.boolean(
     "--shutdown-out-of-service-taint",
     default=False,
     text="Taint nodes that are down with node.kubernetes.io/out-of-service, once their cloud says that they are off.",
@@ -70,7 +72,7 @@ _COMPONENT = "fairlead-controller-manager"
     type=values.FOLDER,
     default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
     show_default=True,
-    callback=managing.socket_folder,
+    callback=manager_flags.socket_folder,
     help="Where drivers register with claimer, which claims events of nodes that have no agent.",
 )
 @values.discovered_group
@@ -87,7 +89,7 @@ _COMPONENT = "fairlead-controller-manager"
     multiple=True,
     help="Another kubeconfig for one group, so that each Lease has a service account of its own.",
 )
-@managing.manager_flags(lease=_COMPONENT, port=10257)
+@manager_flags.manager_flags(lease=_COMPONENT, port=10257)
 @options.feature_gates
 @options.logging
 @click.pass_obj
@@ -101,7 +103,7 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
         manager = _manager(invocation, flags)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    managing.run_manager(manager)
+    manager_flags.run_manager(manager)
 
 
 def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
@@ -114,8 +116,8 @@ def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
         raise click.BadParameter(str(error), param_hint="--controllers") from error
     discovery = GroupDiscovery(flags["lifecycle_api_group"] or "")
     plans = _plans(invocation, flags, [built[name] for name in names], discovery.scheme)
-    identity = managing.make_identity(plans[0].connect(), invocation.environment)
-    return managing.make_manager(flags, component=_COMPONENT, identity=identity, groups=plans, discovery=discovery)
+    identity = manager_flags.make_identity(plans[0].connect(), invocation.environment)
+    return manager_flags.make_manager(flags, component=_COMPONENT, identity=identity, groups=plans, discovery=discovery)
 
 
 def _plans(
@@ -160,9 +162,9 @@ def _controllers(flags: dict[str, Any]) -> list[Controller]:
     from kube_fairlead.controllers.stall import stall
     from kube_fairlead.controllers.transition_gc import transition_gc
     from kube_fairlead.lifecycle import records
-    from kube_fairlead.lifecycle.collecting import Retention
     from kube_fairlead.lifecycle.facts import Settings
-    from kube_fairlead.lifecycle.stalling import Patience
+    from kube_fairlead.lifecycle.garbage_collection import Retention
+    from kube_fairlead.lifecycle.stalls import Patience
 
     def length(flag: str) -> dt.timedelta:
         return dt.timedelta(seconds=flags[flag])

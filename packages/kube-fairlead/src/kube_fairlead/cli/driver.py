@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kube_fairlead.base import process
-from kube_fairlead.cli import managing, options, values
+from kube_fairlead.cli import manager_flags, options, values
 from kube_fairlead.cli.invocation import Invocation
 from kube_fairlead.cli.nodes import flags as node_flags
 
@@ -41,13 +41,13 @@ def command() -> None:
     type=values.FOLDER,
     default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
     show_default=True,
-    callback=managing.socket_folder,
+    callback=manager_flags.socket_folder,
     help="Where the agent looks for registration sockets.",
 )
 @click.option(
     "--plugin-dir",
     type=values.FOLDER,
-    callback=managing.optional_socket_folder,
+    callback=manager_flags.optional_socket_folder,
     help="Where to serve [default: the folder plugins beside the registry; NAME-plugins beside one of another name].",
 )
 @click.option(
@@ -60,7 +60,7 @@ def command() -> None:
     callback=options.duration,
     help="How long running calls may continue after a signal to stop; the next process continues the rest.",
 )
-@managing.serving_flags()
+@manager_flags.serving_flags()
 @node_flags.access
 @options.logging
 @click.pass_obj
@@ -76,7 +76,7 @@ def drain(invocation: Invocation, /, **flags: Any) -> None:
     from kube_fairlead.drivers.drain.driver import DrainDriver
 
     profile = node_flags.drain_options(flags)
-    pages = managing.serving_options(flags, lambda: _connect(invocation, flags))
+    pages = manager_flags.serving_options(flags, lambda: _connect(invocation, flags))
     metrics = DiscardedMetrics() if pages.port is None else PrometheusMetrics(process_metrics=True)
     serving = sdk.Options(
         registry=flags["registry_dir"],

@@ -10,7 +10,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import PodOutcome, RequesterSource
 from kube_fairlead.api.time import format_time
 from kube_fairlead.api.yamltext import emitter
 from kube_fairlead.cli.text_tables import aligned, cut, progress, span
-from kube_fairlead.lifecycle.overview import Recorded
+from kube_fairlead.lifecycle.node_overview import Recorded
 from kube_fairlead.overview.documents import history_document
 from kube_fairlead.overview.node_history import History, NodeHistory
 

@@ -31,13 +31,13 @@ def command(invocation: Invocation, /, socket_path: pathlib.Path, words: tuple[s
 
     For containers: `fairlead hold agent --config=...`. A systemd unit has the same from its file descriptor store.
     """
-    from kube_fairlead.agent.shutdown.holding import Holder
+    from kube_fairlead.agent.shutdown.lock_supervisor import LockSupervisor
     from kube_fairlead.base.clock import RealClock
 
     if sys.platform != "linux":
         raise click.UsageError("a lock that can be kept is logind's, which needs Linux")
     program = [sys.executable, "-m", "kube_fairlead.cli", *words]
-    holder = Holder(program, invocation.environment.as_dict(), RealClock(), socket_path=socket_path)
+    holder = LockSupervisor(program, invocation.environment.as_dict(), RealClock(), socket_path=socket_path)
     codes: list[int] = []
 
     async def run() -> None:

@@ -8,7 +8,7 @@ import click
 
 from kube_fairlead.api import reserved
 from kube_fairlead.base import process
-from kube_fairlead.cli import managing, options, values
+from kube_fairlead.cli import manager_flags, options, values
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _MODES = click.Choice(["off", "warn", "deny"])
 
 
 def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    managing.duration_or_zero(ctx, parameter, value)
+    manager_flags.duration_or_zero(ctx, parameter, value)
     return value
 
 
@@ -38,20 +38,20 @@ def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str
     "--image", default="", callback=values.image, help="The container image [default: fairlead at this version]."
 )
 @values.installed_group
-@managing.boolean(
+@manager_flags.boolean(
     "--lifecycle", default=True, text="Install the kinds, agent and drain driver on every node, and the manager."
 )
-@managing.boolean(
+@manager_flags.boolean(
     "--claimer",
     default=False,
     text="A central claimer claims for nodes without a live agent, and may drain every node.",
 )
-@managing.boolean(
+@manager_flags.boolean(
     "--eviction-requests",
     default=False,
     text="Drain drivers may create EvictionRequests, if the API server serves them (Kubernetes 1.37, alpha).",
 )
-@managing.boolean(
+@manager_flags.boolean(
     "--shutdown-out-of-service-taint",
     default=False,
     text="The manager taints nodes that shut down and that their cloud reports as off, and may patch nodes.",
@@ -107,7 +107,7 @@ def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str
     help="How the API server treats writes of an agent or drain driver to other nodes than its own, and to fields that "
     "its code does not write.",
 )
-@managing.boolean(
+@manager_flags.boolean(
     "--eviction-webhook",
     default=True,
     text="Install a webhook, with its own certificates, that rejects a drain driver's evictions on other nodes.",
@@ -155,7 +155,7 @@ def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str
 )
 @click.option("--kubeconfig", type=values.FILE, help="For --uninstall: the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="For --uninstall: the context of the kubeconfig to use.")
-@managing.period("--timeout", "5m", "For --uninstall: how long claimants may take to finish their events.")
+@manager_flags.period("--timeout", "5m", "For --uninstall: how long claimants may take to finish their events.")
 @options.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kube_fairlead.base import process
-from kube_fairlead.cli import managing, values
+from kube_fairlead.cli import manager_flags, values
 from kube_fairlead.cli.invocation import Invocation
 from kube_fairlead.cli.nodes import flags as node_flags
 
@@ -57,7 +57,7 @@ class _WithCommand(node_flags.GoCommand):
     metavar="DURATION",
     default="0s",
     show_default=True,
-    callback=managing.duration_or_zero,
+    callback=manager_flags.duration_or_zero,
     help="Time limit of the COMMAND; it is then terminated and the node counts as failed; zero: no limit.",
 )
 @click.option(
@@ -65,7 +65,7 @@ class _WithCommand(node_flags.GoCommand):
     metavar="DURATION",
     default="10s",
     show_default=True,
-    callback=managing.duration_or_zero,
+    callback=manager_flags.duration_or_zero,
     help="How long a node must be Ready without a break after the COMMAND before it is uncordoned.",
 )
 @click.option(
@@ -73,7 +73,7 @@ class _WithCommand(node_flags.GoCommand):
     metavar="DURATION",
     default="15m",
     show_default=True,
-    callback=managing.duration_or_zero,
+    callback=manager_flags.duration_or_zero,
     help="Time limit of --min-ready; the node then counts as failed and stays drained; zero: no limit.",
 )
 @node_flags.access

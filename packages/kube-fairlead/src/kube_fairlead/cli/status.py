@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kube_fairlead.cli import managing, options, values
+from kube_fairlead.cli import manager_flags, options, values
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     "platforms",
     metavar="NAME,...",
     default="",
-    callback=managing.listed,
+    callback=manager_flags.listed,
     help="Also show each node's ownership for a cloud controller manager of these platforms: Owned, Foreign, Unknown.",
 )
 @values.discovered_group

@@ -12,7 +12,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.api.time import format_time
 from kube_fairlead.api.yamltext import emitter
 from kube_fairlead.cli.text_tables import aligned, cut, progress, span
-from kube_fairlead.lifecycle.overview import EventOverview, NodeOverview, Recorded
+from kube_fairlead.lifecycle.node_overview import EventOverview, NodeOverview, Recorded
 from kube_fairlead.overview.cluster_status import ClusterStatus, NodeSummary, Platform
 from kube_fairlead.overview.documents import status_document
 

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Final
 
-from kube_fairlead.lifecycle.overview import EventOverview, Recorded
+from kube_fairlead.lifecycle.node_overview import EventOverview, Recorded
 
 __all__ = ["aligned", "cut", "progress", "span"]
 

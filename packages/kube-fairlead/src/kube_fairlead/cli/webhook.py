@@ -13,7 +13,7 @@ from kube_fairlead.api import names
 from kube_fairlead.api.gvk import GroupResource
 from kube_fairlead.base import process
 from kube_fairlead.base.gates import FeatureGates
-from kube_fairlead.cli import managing, options, values
+from kube_fairlead.cli import manager_flags, options, values
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 @click.option(
     "--cert-dir", type=values.FOLDER, help="With --tls-secret: where this replica's files are [default: a new folder]."
 )
-@managing.period("--certificate-lifetime", "720h", "With --tls-secret: renewed when two thirds of it have passed.")
-@managing.period("--authority-lifetime", "8760h", "With --tls-secret: the same of the authority that signs it.")
+@manager_flags.period("--certificate-lifetime", "720h", "With --tls-secret: renewed when two thirds of it have passed.")
+@manager_flags.period("--authority-lifetime", "8760h", "With --tls-secret: the same of the authority that signs it.")
 @click.option(
     "--client-ca-file",
     type=values.FILE,
@@ -85,7 +85,7 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     help="With --client-ca-file: the common name of a certificate that may call, such as kube-apiserver. May be "
     "repeated [default: any].",
 )
-@managing.allowed_paths
+@manager_flags.allowed_paths
 @options.feature_gates
 @options.logging
 @click.pass_context
@@ -136,7 +136,7 @@ def command(
         port=secure_port,
         client_ca=client_ca_file,
         client_names=frozenset(client_names),
-        authorizer=managing.gatekeeper(own, connect),
+        authorizer=manager_flags.gatekeeper(own, connect),
         **({} if keeping is None else {"look_seconds": keeping.look_seconds}),
     )
 

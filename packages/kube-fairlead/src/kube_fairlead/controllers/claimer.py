@@ -23,18 +23,18 @@ from kube_fairlead.api.meta import KubeObject
 from kube_fairlead.base import gates, logs, tasks
 from kube_fairlead.base.identity import RandomIds
 from kube_fairlead.claimant.channels import GrpcChannels
-from kube_fairlead.claimant.contact import Contact
-from kube_fairlead.claimant.directory import Directory
-from kube_fairlead.claimant.folder import SocketFolder
-from kube_fairlead.claimant.holding import NodeHolder
+from kube_fairlead.claimant.driver_directory import DriverDirectory
+from kube_fairlead.claimant.driver_probe import DriverProbe
+from kube_fairlead.claimant.event_recorder import ClaimEventRecorder
 from kube_fairlead.claimant.identity import held_identity
-from kube_fairlead.claimant.namespace import LeaseNamespace
+from kube_fairlead.claimant.lease_namespace import LeaseNamespace
+from kube_fairlead.claimant.leased_engine import LeasedEngine
 from kube_fairlead.claimant.plugins import Channels, PluginRegistry
-from kube_fairlead.claimant.publishing import Publisher
-from kube_fairlead.claimant.reporting import Reporter
+from kube_fairlead.claimant.socket_folder import SocketFolder
+from kube_fairlead.claimant.transition_publisher import TransitionPublisher
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.election import NotLeading
-from kube_fairlead.lifecycle import claiming
+from kube_fairlead.lifecycle import claims
 from kube_fairlead.lifecycle.facts import Settings
 from kube_fairlead.manager import Context, Controller
 
@@ -47,7 +47,7 @@ CLAIMER = "claimer"
 # an election the name begins with the manager's Lease: who holds that one knows that the claimer before has ended, and
 # takes its nodes' Leases over at once. Were each change of leader to wait until they expire, a claim could stay past
 # its deadline for as long as leaders change.
-_CLAIMANT: Final = claiming.central_claimant("central")
+_CLAIMANT: Final = claims.central_claimant("central")
 
 # A clock that is read a moment early would find nothing to do and wait for nothing.
 _LATE_SECONDS: Final = 0.005
@@ -61,7 +61,7 @@ class ClaimerOptions:
 
     registry: Path | None  # None: no drivers but those in `directory`
     settings: Settings = dataclasses.field(default_factory=Settings)
-    directory: Directory | None = None  # a new one per term unless given
+    directory: DriverDirectory | None = None  # a new one per term unless given
     channels: Channels = dataclasses.field(default_factory=GrpcChannels)
 
 
@@ -84,11 +84,11 @@ class _Claimer:
         self._kin = f"{_CLAIMANT}_{context.lock.replace('/', '.')}" if context.lock else _CLAIMANT
         # Another claimant may be able to carry the event out.
         self._settings = dataclasses.replace(options.settings, leave_to_others=True)
-        self._directory = options.directory or Directory()
-        self._contact = Contact(
+        self._directory = options.directory or DriverDirectory()
+        self._contact = DriverProbe(
             self._directory, node_name="", clock=self._client.clock, randomness=self._client.randomness
         )
-        self._reporter = Reporter(context.recorder, context.metrics)
+        self._reporter = ClaimEventRecorder(context.recorder, context.metrics)
         self._wake = asyncio.Event()
         self._holders: dict[str, asyncio.Task[None]] = {}  # by node
         self._leaving: set[str] = set()  # those of them that are stopping
@@ -96,7 +96,7 @@ class _Claimer:
         self._transitions = Informer(self._client.of(LifecycleTransition, keep=False))
         self._nodes = Informer(self._client.of(Node, keep=False))
         self._folder = options.registry
-        self._publisher = Publisher(self._client, self._transitions)
+        self._publisher = TransitionPublisher(self._client, self._transitions)
         self._registry = self._make_registry(options)
         self._held = context.metrics.gauge("fairlead_claimer_nodes", "Nodes with events that the claimer handles.")
 
@@ -191,7 +191,7 @@ class _Claimer:
             if node is None:
                 continue
             keep = self._settings.keep_finished
-            moment = claiming.concerned_from(node, bound, transitions, drivers, claimant=_CLAIMANT, keep=keep)
+            moment = claims.concerned_from(node, bound, transitions, drivers, claimant=_CLAIMANT, keep=keep)
             if moment is not None and moment <= now:
                 wanted.add(name)
             elif moment is not None:
@@ -207,7 +207,7 @@ class _Claimer:
                 await self._wake.wait()
 
     async def _hold(self, node_name: str) -> None:
-        holder = NodeHolder(
+        holder = LeasedEngine(
             self._client,
             node_name,
             self._directory,

@@ -12,10 +12,10 @@ from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, Re
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.base import logs
 from kube_fairlead.base.workqueue import WorkQueue
-from kube_fairlead.claimant.records import RecordWriter
+from kube_fairlead.claimant.record_writer import RecordWriter
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.lifecycle import records
-from kube_fairlead.lifecycle.collecting import Collection, Retention, collect
+from kube_fairlead.lifecycle.garbage_collection import Collection, Retention, collect
 from kube_fairlead.lifecycle.steps import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil, WriteRecord
 from kube_fairlead.manager import Context, Controller
 

@@ -16,8 +16,8 @@ from kube_fairlead.base import logs
 from kube_fairlead.base.workqueue import WorkQueue
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.patches import MergePatch
-from kube_fairlead.lifecycle import shutdown_observing
-from kube_fairlead.lifecycle.shutdown_observing import Sight
+from kube_fairlead.lifecycle import shutdown_observation
+from kube_fairlead.lifecycle.shutdown_observation import ObservedNode
 from kube_fairlead.lifecycle.steps import Finish
 from kube_fairlead.manager import Context, Controller
 
@@ -72,11 +72,11 @@ class _Observer:
             await self._context.reconcile(self._queue, self._handle)
 
     def _changed(self, event: LifecycleEvent) -> None:
-        if shutdown_observing.is_shutdown(event):
+        if shutdown_observation.is_shutdown(event):
             self._queue.add(("event", event.name))
 
     def _node_changed(self, node: Node) -> None:
-        if shutdown_observing.out_of_service(node) is not None:
+        if shutdown_observation.out_of_service(node) is not None:
             self._queue.add(("node", node.name))
 
     def _forget(self, event: LifecycleEvent) -> None:
@@ -98,12 +98,12 @@ class _Observer:
             return None
         node = await self._node(event.spec.binding_node)
         silent_since = await self._silent_since(event, node)
-        sight = Sight(node=node, silent_since=silent_since)
-        decision = shutdown_observing.observe(event, sight, self._silence, self._clock.now())
+        sight = ObservedNode(node=node, silent_since=silent_since)
+        decision = shutdown_observation.observe(event, sight, self._silence, self._clock.now())
         if isinstance(decision, Finish):
             # Only now the remaining pods are listed; their names are part of the message.
-            sight = Sight(node=node, silent_since=silent_since, pods=await self._pods(event.spec.binding_node))
-            decision = shutdown_observing.observe(event, sight, self._silence, self._clock.now())
+            sight = ObservedNode(node=node, silent_since=silent_since, pods=await self._pods(event.spec.binding_node))
+            decision = shutdown_observation.observe(event, sight, self._silence, self._clock.now())
         if isinstance(decision, Finish):
             await self._finish(event, decision)
         return _LOOK_SECONDS
@@ -127,10 +127,10 @@ class _Observer:
         The Node itself shows both. The event of the shutdown may be deleted long since.
         """
         node = await self._node(name)
-        wanted = None if node is None else shutdown_observing.out_of_service(node)
+        wanted = None if node is None else shutdown_observation.out_of_service(node)
         if node is None or wanted is None:
             return None
-        taint = shutdown_observing.TAINT_OUT_OF_SERVICE
+        taint = shutdown_observation.TAINT_OUT_OF_SERVICE
         kept = [wire.to_dict(one) for one in node.spec.taints if one.key != taint.key]
         taints = [*kept, wire.to_dict(taint)] if wanted else kept
         guard = {"uid": node.uid, "resourceVersion": node.metadata.resource_version}

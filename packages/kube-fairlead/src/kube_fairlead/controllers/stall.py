@@ -19,7 +19,7 @@ from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from kube_fairlead.base import logs
 from kube_fairlead.base.workqueue import WorkQueue
 from kube_fairlead.client.informer import Handler, Informer
-from kube_fairlead.lifecycle.stalling import Overdue, Patience, Stage, Surroundings, explain, overdue
+from kube_fairlead.lifecycle.stalls import Overdue, Patience, Stage, Surroundings, explain, overdue
 from kube_fairlead.lifecycle.steps import WaitUntil
 from kube_fairlead.manager import Context, Controller
 

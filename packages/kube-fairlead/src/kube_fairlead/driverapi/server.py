@@ -15,8 +15,8 @@ from kube_fairlead.base.rpc.calls import Handler, Limits, Send
 from kube_fairlead.base.rpc.errors import StatusError
 from kube_fairlead.base.rpc.status import Code
 from kube_fairlead.base.rpc.unixsocket import SocketTaken
-from kube_fairlead.driverapi import addresses, codec, contracts
-from kube_fairlead.driverapi.channel import DriverService
+from kube_fairlead.driverapi import codec, contracts, socket_addresses
+from kube_fairlead.driverapi.channels import DriverService
 from kube_fairlead.driverapi.errors import DriverGone, DriverRefused
 from kube_fairlead.driverapi.messages import PluginInfo, Progress
 
@@ -217,7 +217,7 @@ async def serving(path: Path, *handlers: _Handler) -> AsyncIterator[None]:
         async with rpc_server.serving_path(path, methods, limits=limits):
             yield
     except SocketTaken as error:
-        raise addresses.AddressTaken(error.path) from error
+        raise socket_addresses.AddressTaken(error.path) from error
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ from kube_fairlead.api.reserved import (
 )
 from kube_fairlead.install.installation import AGENT, CLAIMER, DRAIN, MANAGER, Installation
 from kube_fairlead.install.own_node_policy import bound_policy
-from kube_fairlead.lifecycle import autoscaling, shutdown_observing, shutdown_status
+from kube_fairlead.lifecycle import autoscaler_annotations, shutdown_observation, shutdown_status
 
 __all__ = ["OWN_FIELDS", "NodeFields", "node_fields", "own_fields_manifests"]
 
@@ -62,7 +62,7 @@ class NodeFields:
 
 def node_fields(installation: Installation) -> dict[str, NodeFields]:
     """The fields of nodes that each account's code writes, by account."""
-    claiming = frozenset({*autoscaling.HOLDS, autoscaling.ANNOTATION_HELD})
+    claiming = frozenset({*autoscaler_annotations.HOLDS, autoscaler_annotations.ANNOTATION_HELD})
     conditions = frozenset(_CONDITIONS)
     draining = NodeFields(annotations=frozenset({ANNOTATION_CORDONED_BY}), cordon=True)
     agent = NodeFields(annotations=claiming | {ANNOTATION_PLATFORM}, conditions=conditions)
@@ -79,7 +79,7 @@ def node_fields(installation: Installation) -> dict[str, NodeFields]:
         both = claiming | draining.annotations
         fields[CLAIMER] = dataclasses.replace(draining, annotations=both, conditions=conditions)
     if installation.out_of_service_taint:
-        fields[MANAGER] = NodeFields(taints=frozenset({_written(shutdown_observing.TAINT_OUT_OF_SERVICE)}))
+        fields[MANAGER] = NodeFields(taints=frozenset({_written(shutdown_observation.TAINT_OUT_OF_SERVICE)}))
     return fields
 
 

@@ -28,7 +28,7 @@ from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.objects import key_of
 from kube_fairlead.install import bundle
 from kube_fairlead.install.installation import Installation
-from kube_fairlead.lifecycle.overview import overview
+from kube_fairlead.lifecycle.node_overview import overview
 
 __all__ = [
     "EventFailed",

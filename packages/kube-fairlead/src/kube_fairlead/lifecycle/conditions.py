@@ -15,7 +15,7 @@ from kube_fairlead.api.core_v1 import Node, NodeCondition
 from kube_fairlead.api.lifecycle_v1alpha1 import FrozenTransition, LifecycleEvent
 from kube_fairlead.api.meta import ConditionStatus
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
-from kube_fairlead.lifecycle import deadlines, meanings
+from kube_fairlead.lifecycle import deadlines, state_effects
 
 __all__ = ["Wanted", "after_failure", "after_state", "going_down_until", "is_lost", "outstanding", "written"]
 
@@ -45,7 +45,7 @@ def after_state(transition_name: str, state: str, *, well_known: bool) -> tuple[
     message = f"Lifecycle Transition '{transition_name}'"
     wanted = [Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, state, message, is_reached=True)]
     if well_known:
-        wanted += _well_known(meanings.effects_of_state(state), message)
+        wanted += _well_known(state_effects.effects_of_state(state), message)
     return tuple(wanted)
 
 
@@ -67,7 +67,7 @@ def after_failure(event: LifecycleEvent, node: Node, *, well_known: bool) -> tup
     frozen = status.transition
     # The node may say that it has started before the event does: an agent writes the one after the other.
     if well_known and frozen is not None and (status.start_time is not None or current.reason == frozen.start):
-        wanted += _well_known(meanings.effects_of_failure(frozen.start), message)
+        wanted += _well_known(state_effects.effects_of_failure(frozen.start), message)
     return tuple(wanted)
 
 
@@ -114,7 +114,7 @@ def written(wanted: Wanted, current: NodeCondition | None, now: dt.datetime) -> 
     )
 
 
-def _well_known(effects: Iterable[meanings.Effect], message: str) -> list[Wanted]:
+def _well_known(effects: Iterable[state_effects.Effect], message: str) -> list[Wanted]:
     return [
         Wanted(
             effect.condition, ConditionStatus.TRUE if effect.status else ConditionStatus.FALSE, effect.reason, message

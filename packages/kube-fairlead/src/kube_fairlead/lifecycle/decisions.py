@@ -27,7 +27,16 @@ from kube_fairlead.api.lifecycle_v1alpha1 import (
 )
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED, NODE_SHUTDOWN
 from kube_fairlead.api.wire import replace
-from kube_fairlead.lifecycle import autoscaling, claiming, conditions, deadlines, options, phases, records, retention
+from kube_fairlead.lifecycle import (
+    autoscaler_annotations,
+    claims,
+    conditions,
+    deadlines,
+    driver_options,
+    phases,
+    records,
+    retention,
+)
 from kube_fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Refused, Run, Silence, Started
 from kube_fairlead.lifecycle.steps import (
     AddFinalizer,
@@ -60,7 +69,7 @@ def decide(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     """The next step for an event that is bound to this claimant's node. `facts.events` holds the event too."""
     if not facts.holds_lease:
         return Nothing("another claimant holds the node's lease")
-    if claiming.is_anothers(event, facts.claimant):
+    if claims.is_anothers(event, facts.claimant):
         return Nothing(f"{event.status.claimed_by or 'somebody else'} has claimed it")
     match event.claim_status:
         case ClaimStatus.PENDING:
@@ -97,7 +106,7 @@ def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     is_ready = {
         other.name: _is_ready(other, facts, node) for other in facts.events if other.claim_status is ClaimStatus.PENDING
     }
-    first = claiming.blocker(event, facts.events, claimant=facts.claimant, is_ready=is_ready)
+    first = claims.blocker(event, facts.events, claimant=facts.claimant, is_ready=is_ready)
     if first is not None:
         # Which one it is changes as often as one ends, and is not written into all that wait.
         status = _waiting(event, "another event of the node goes first")
@@ -120,7 +129,7 @@ def _is_ready(event: LifecycleEvent, facts: Facts, node: Node) -> bool:
 def _unready(event: LifecycleEvent, facts: Facts, node: Node) -> tuple[str, bool]:
     """As `claiming.unready`, with the error of a driver that is registered and does not answer."""
     transition = facts.transitions.get(event.spec.transition_name)
-    reason, hopeless = claiming.unready(event, transition, node, facts.drivers)
+    reason, hopeless = claims.unready(event, transition, node, facts.drivers)
     if reason and not hopeless and transition is not None and transition.spec.driver in facts.silences:
         return facts.silences[transition.spec.driver].describe(transition.spec.driver), False
     return reason, hopeless
@@ -129,7 +138,7 @@ def _unready(event: LifecycleEvent, facts: Facts, node: Node) -> tuple[str, bool
 def _waiting(event: LifecycleEvent, reason: str, **changes: Any) -> LifecycleEventStatus | None:
     """A status that says why it waits; None when it says so already."""
     message = phases.shortened(f"{phases.WAITING}{reason}")
-    sequence = claiming.sequence(event)
+    sequence = claims.sequence(event)
     status = replace(event.status, claim_status=ClaimStatus.PENDING, message=message, sequence=sequence, **changes)
     return None if status == event.status else status
 
@@ -174,7 +183,7 @@ def _claim(
             claimed_by=claimant,
             node_uid=node.uid,
             transition=FrozenTransition(uid=transition.uid, start=spec.start, end=spec.end),
-            options=options.options_for(spec.driver, event.metadata.annotations),
+            options=driver_options.options_for(spec.driver, event.metadata.annotations),
             first_seen_time=event.status.first_seen_time or seen,
             claim_time=seen,
             message="",
@@ -203,7 +212,7 @@ def _claimed(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
             return AddFinalizer()
         if status.start_time is None and isinstance(run, Idle):
             return _finish(event, ClaimStatus.FAILED, "it was deleted before its driver was started", facts, now)
-    if facts.settings.hold_autoscalers and (changes := autoscaling.hold(node.metadata.annotations)):
+    if facts.settings.hold_autoscalers and (changes := autoscaler_annotations.hold(node.metadata.annotations)):
         return AnnotateNode(changes)
     return _carry_out(event, frozen, node, facts, now)
 
@@ -295,7 +304,7 @@ def _finished(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision
             wanted = conditions.after_failure(event, node, well_known=facts.settings.well_known_conditions)
             if missing := conditions.outstanding(wanted, node):
                 return Publish(missing)
-        if node is not None and same_node and (changes := autoscaling.release(node.metadata.annotations)):
+        if node is not None and same_node and (changes := autoscaler_annotations.release(node.metadata.annotations)):
             return AnnotateNode(changes)
     if event.uid not in facts.recorded:
         return WriteRecord(records.entry_of(event))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from kube_fairlead.api import time as api_time
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition, PodOutcome, Progress
-from kube_fairlead.lifecycle.claiming import Drivers
+from kube_fairlead.lifecycle.claims import Drivers
 
 __all__ = ["IDLE", "Calling", "Ended", "Facts", "Idle", "Offer", "Refused", "Run", "Settings", "Silence", "Started"]
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.api.validation.lifecycle import validate_event_status_update
-from kube_fairlead.lifecycle import claiming
+from kube_fairlead.lifecycle import claims
 
 __all__ = [
     "SLACK",
@@ -106,6 +106,6 @@ def check_finished_in_time(event: LifecycleEvent, now: dt.datetime, slack: dt.ti
 
 def check_own(event: LifecycleEvent, claimant: str) -> None:
     """Invariant 5, before anything is done about a claim."""
-    if claiming.is_anothers(event, claimant):
+    if claims.is_anothers(event, claimant):
         whose = event.status.claimed_by or "somebody else"
         raise InvariantBroken(5, f"event {event.name} is {whose}'s, not {claimant}'s")

@@ -8,7 +8,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES, ClaimStatus, Lifec
 from kube_fairlead.api.validation.lifecycle import MESSAGE_MAX_LENGTH
 from kube_fairlead.api.wire import replace
 
-__all__ = ["WAITING", "IllegalMove", "advance", "phase_of", "shortened"]
+__all__ = ["WAITING", "IllegalPhaseChange", "advance", "phase_of", "shortened"]
 
 WAITING: Final = "waiting: "
 """How the message of a pending event begins."""
@@ -16,7 +16,7 @@ WAITING: Final = "waiting: "
 _CUT = "..."
 
 
-class IllegalMove(ValueError):
+class IllegalPhaseChange(ValueError):
     """Raised when a status is asked to go where the table does not lead."""
 
     def __init__(self, source: ClaimStatus, target: ClaimStatus) -> None:
@@ -38,7 +38,7 @@ def advance(status: LifecycleEventStatus, target: ClaimStatus, **changes: Any) -
     """
     source = phase_of(status)
     if target not in LEGAL_MOVES[source]:
-        raise IllegalMove(source, target)
+        raise IllegalPhaseChange(source, target)
     return replace(status, claim_status=target, **changes)
 
 

@@ -23,12 +23,12 @@ __all__ = [
     "WORDS_CALLED_OFF",
     "WORDS_CAME_BACK",
     "Begin",
-    "CalledOff",
-    "CameBack",
-    "Course",
+    "Cancelled",
     "Found",
-    "GoOn",
-    "StandBy",
+    "NoShutdown",
+    "Rebooted",
+    "Recovery",
+    "Resume",
     "Witness",
     "recover",
 ]
@@ -77,7 +77,7 @@ class Found:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class StandBy:
+class NoShutdown:
     """Nothing is under way and nothing is left over."""
 
 
@@ -89,7 +89,7 @@ class Begin:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class GoOn:
+class Resume:
     """A shutdown is under way since then."""
 
     started_at: dt.datetime
@@ -97,24 +97,24 @@ class GoOn:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CalledOff:
+class Cancelled:
     """There was a shutdown in this boot, and the machine is not going down any more."""
 
     started_at: dt.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CameBack:
+class Rebooted:
     """The machine went down and is up again."""
 
     started_at: dt.datetime
     complete: bool
 
 
-Course = StandBy | Begin | GoOn | CalledOff | CameBack
+Recovery = NoShutdown | Begin | Resume | Cancelled | Rebooted
 
 
-def recover(found: Found) -> Course:
+def recover(found: Found) -> Recovery:
     """Decide."""
     current = [one for one in found.witnesses if one.is_of_boot(found.boot_id, found.booted_at)]
     earlier = [one for one in found.witnesses if one not in current]
@@ -122,15 +122,15 @@ def recover(found: Found) -> Course:
         started_at = min(one.started_at for one in current)
         complete = any(one.complete for one in current)
         if any(one.called_off for one in current):
-            return Begin(left_over=True) if found.preparing else CalledOff(started_at)
+            return Begin(left_over=True) if found.preparing else Cancelled(started_at)
         if found.preparing is False or (found.preparing is None and _is_long_past(found, started_at)):
-            return CalledOff(started_at)
-        return GoOn(started_at, complete)
+            return Cancelled(started_at)
+        return Resume(started_at, complete)
     if found.preparing:
         return Begin(left_over=bool(earlier))
     if earlier:
-        return CameBack(min(one.started_at for one in earlier), any(one.complete for one in earlier))
-    return StandBy()
+        return Rebooted(min(one.started_at for one in earlier), any(one.complete for one in earlier))
+    return NoShutdown()
 
 
 def _is_long_past(found: Found, started_at: dt.datetime) -> bool:

@@ -15,7 +15,7 @@ from kube_fairlead.base.identity import RandomIds
 from kube_fairlead.client import errors as client_errors
 from kube_fairlead.client import lifecyclegroup
 from kube_fairlead.client.client import Client
-from kube_fairlead.lifecycle import claiming, options
+from kube_fairlead.lifecycle import claims, driver_options
 from kube_fairlead.lifecycle.drain import options as drain_options
 
 __all__ = ["RequestFailed", "RequestedEvent", "find_transition", "request_event", "select_nodes"]
@@ -114,15 +114,15 @@ async def _request(
     page = await events.list_all(field_selector=f"spec.bindingNode={node}")
     running = [
         event
-        for event in sorted(page.items, key=claiming.order)
+        for event in sorted(page.items, key=claims.order)
         if event.spec.transition_name == transition.name and not event.finished and not event.deleting
     ]
-    prefix = options.annotation_prefix(transition.spec.driver)
+    prefix = driver_options.annotation_prefix(transition.spec.driver)
     if running:
         event = running[0]
         if event.name == name:
             return RequestedEvent(event, is_new=True)
-        frozen = event.status.options or options.options_for(transition.spec.driver, event.metadata.annotations)
+        frozen = event.status.options or driver_options.options_for(transition.spec.driver, event.metadata.annotations)
         return RequestedEvent(event, is_new=False, differences=_differences(frozen, wanted))
     new = LifecycleEvent(
         metadata=ObjectMeta(

@@ -16,7 +16,7 @@ from kube_fairlead.api.reserved import ANNOTATION_PLATFORM, NAMESPACE_NODE_LEASE
 from kube_fairlead.client import lifecyclegroup
 from kube_fairlead.client.client import Client
 from kube_fairlead.cloud import ownership
-from kube_fairlead.lifecycle.overview import NodeOverview, claimant_of, overview
+from kube_fairlead.lifecycle.node_overview import NodeOverview, claimant_of, overview
 
 __all__ = ["ClusterStatus", "NodeSummary", "Platform", "read_cluster_status"]
 

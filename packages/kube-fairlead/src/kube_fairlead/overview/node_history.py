@@ -8,7 +8,7 @@ from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import NodeLifecycleRecord
 from kube_fairlead.client.client import Client
-from kube_fairlead.lifecycle.overview import Recorded, recorded
+from kube_fairlead.lifecycle.node_overview import Recorded, recorded
 
 __all__ = ["History", "NodeHistory", "read_history"]
 

@@ -7,8 +7,8 @@ import datetime as dt
 
 from kube_fairlead.api.core_v1 import Event
 from kube_fairlead.api.lifecycle_v1alpha1 import Progress as StoredProgress
-from kube_fairlead.claimant.directory import Registration
-from kube_fairlead.driverapi.memory import MemoryChannel
+from kube_fairlead.claimant.driver_directory import Registration
+from kube_fairlead.driverapi.memory_channel import MemoryChannel
 from kube_fairlead.driverapi.messages import OfferedTransition, Progress
 from kube_fairlead.drivers.sdk.service import Service
 from tests.unit.claimant.world import DRIVER, Deed, RunningAgent, World

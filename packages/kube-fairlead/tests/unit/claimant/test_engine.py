@@ -13,7 +13,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED
 from kube_fairlead.driverapi.messages import Progress
-from kube_fairlead.lifecycle import autoscaling
+from kube_fairlead.lifecycle import autoscaler_annotations
 from tests.unit.claimant.world import NODE, World, a_world
 
 _EVENTS = GroupVersionResource("events.k8s.io", "v1", "events")
@@ -39,7 +39,7 @@ async def test_one_event_from_first_to_last(here: World) -> None:
     assert here.reasons == ["Rebooting"]
     assert (await here.events.get("e")).status.start_time is not None
     node = await here.node()
-    assert set(autoscaling.HOLDS) <= set(node.metadata.annotations)
+    assert set(autoscaler_annotations.HOLDS) <= set(node.metadata.annotations)
     here.driver.hold["end"].set()
     await here.clock.advance(1)
     assert here.seen() == ["Pending", "Claimed", "Succeeded", "gone"]
@@ -375,7 +375,7 @@ async def test_a_shutdown_interrupts(here: World) -> None:
 
 
 async def test_annotations_that_a_dead_agent_left_are_taken_back(here: World) -> None:
-    held = {key: value for key, value in autoscaling.hold({}).items() if value is not None}
+    held = {key: value for key, value in autoscaler_annotations.hold({}).items() if value is not None}
     await here.nodes.modify(NODE, lambda node: wire.replace_metadata(node, annotations={**held, "mine": "1"}))
     here.start_agent()
     await here.clock.advance(1)

@@ -17,10 +17,10 @@ from kube_fairlead.api.reserved import ANNOTATION_OFFERED_AT, ANNOTATION_PUBLISH
 from kube_fairlead.base import tasks
 from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.base.randomness import SeededRandomness
-from kube_fairlead.claimant.directory import Directory
-from kube_fairlead.claimant.folder import SocketFile
+from kube_fairlead.claimant.driver_directory import DriverDirectory
 from kube_fairlead.claimant.plugins import PluginRegistry
-from kube_fairlead.claimant.publishing import Publisher
+from kube_fairlead.claimant.socket_folder import SocketFile
+from kube_fairlead.claimant.transition_publisher import TransitionPublisher
 from kube_fairlead.client.informer import Informer
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.driverapi import errors
@@ -94,11 +94,11 @@ class Registered:
     def __init__(self, here: World) -> None:
         self.here = here
         self.folder = Folder()
-        self.directory = Directory()
+        self.directory = DriverDirectory()
         self.plugins: dict[str, Plugin] = {}
         self.metrics = PrometheusMetrics()
         self.transitions = Informer(here.admin.of(LifecycleTransition))
-        self.publisher = Publisher(here.admin, self.transitions)
+        self.publisher = TransitionPublisher(here.admin, self.transitions)
         self.registry = PluginRegistry(
             self.folder,  # type: ignore[arg-type]  # a folder in all that matters
             self.directory,

@@ -25,15 +25,15 @@ from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead.base.randomness import SeededRandomness
-from kube_fairlead.claimant.directory import Registration
+from kube_fairlead.claimant.driver_directory import Registration
 from kube_fairlead.client import errors
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.inprocess import InProcessTransport
 from kube_fairlead.client.transport import Request, Response, StreamedResponse, Transport
 from kube_fairlead.client.watch import Change, ChangeType
-from kube_fairlead.driverapi.channel import DriverChannel, RegistrationChannel
+from kube_fairlead.driverapi.channels import DriverChannel, RegistrationChannel
 from kube_fairlead.driverapi.errors import DriverGone
-from kube_fairlead.driverapi.memory import MemoryChannel
+from kube_fairlead.driverapi.memory_channel import MemoryChannel
 from kube_fairlead.driverapi.messages import OfferedTransition, Progress, Reached, Work
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.sdk.service import Service

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from kube_fairlead.agent.shutdown.configuration import AgentConfig, read_config
-from kube_fairlead.agent.shutdown.linux import LogindPlaces
+from kube_fairlead.agent.shutdown.logind_listener import LogindPlaces
 from kube_fairlead.api import crds
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.cli import managing
+from kube_fairlead.cli import manager_flags
 from kube_fairlead.cli.invocation import Invocation
 from kube_fairlead.cli.main import main, program
 from kube_fairlead.cloud.enforcement import Manager
@@ -325,7 +325,7 @@ def test_a_cloud_controller_manager_takes_the_flags_that_it_gets(
         encoding="utf-8",
     )
     started: list[object] = []
-    monkeypatch.setattr(managing, "run_manager", started.append)
+    monkeypatch.setattr(manager_flags, "run_manager", started.append)
     arguments = ["--lifecycle=false", "--ccm=aws", "--ccm=hcloud", "--ccm-controllers=aws=route,service"]
     made = printed(capsys, *arguments, "--cluster-cidr=10.244.0.0/16,fd00::/48")
     for manifest in made:

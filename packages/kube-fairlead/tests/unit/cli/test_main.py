@@ -283,7 +283,7 @@ def test_every_command_file_is_in_the_table() -> None:
         "history_text",
         "invocation",
         "main",
-        "managing",
+        "manager_flags",
         "nodes",
         "options",
         "process",

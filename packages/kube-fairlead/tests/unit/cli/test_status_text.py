@@ -6,7 +6,7 @@ import pytest
 
 from kube_fairlead.cli.status_text import as_json, as_page, as_table
 from kube_fairlead.cli.text_tables import span
-from kube_fairlead.lifecycle.overview import Claimant, EventOverview, NodeOverview
+from kube_fairlead.lifecycle.node_overview import Claimant, EventOverview, NodeOverview
 from kube_fairlead.overview import ClusterStatus, NodeSummary, Platform
 
 

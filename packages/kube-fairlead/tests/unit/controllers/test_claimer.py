@@ -18,11 +18,11 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from kube_fairlead.base import tasks
 from kube_fairlead.base.metrics import DiscardedMetrics
-from kube_fairlead.claimant.directory import Directory, Registration
+from kube_fairlead.claimant.driver_directory import DriverDirectory, Registration
 from kube_fairlead.client import errors as client_errors
 from kube_fairlead.client.client import Client
 from kube_fairlead.controllers.claimer import ClaimerOptions, claimer
-from kube_fairlead.driverapi.memory import MemoryChannel
+from kube_fairlead.driverapi.memory_channel import MemoryChannel
 from kube_fairlead.driverapi.messages import OfferedTransition
 from kube_fairlead.drivers.sdk.service import Service
 from kube_fairlead.lifecycle.facts import Settings
@@ -39,7 +39,7 @@ class Central:
 
     world: World
     driver: Deed = dataclasses.field(default_factory=Deed)
-    directory: Directory = dataclasses.field(default_factory=Directory)
+    directory: DriverDirectory = dataclasses.field(default_factory=DriverDirectory)
 
     def register(self) -> None:
         channel = MemoryChannel(Service(self.driver, self.world.clock))
@@ -68,7 +68,7 @@ async def holder_of(world: World, node: str) -> str | None:
 
 
 @contextlib.asynccontextmanager
-async def an_agent(world: World, directory: Directory) -> AsyncIterator[Client]:
+async def an_agent(world: World, directory: DriverDirectory) -> AsyncIterator[Client]:
     """The agent of node `n`, while the block lasts."""
     client = world.client("agent")
     options = AgentOptions(node_name="n", identity="n_agent")

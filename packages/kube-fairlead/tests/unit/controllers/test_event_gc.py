@@ -14,7 +14,7 @@ from kube_fairlead.base.gates import FeatureGates
 from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.controllers.event_gc import event_gc
-from kube_fairlead.lifecycle.collecting import Retention
+from kube_fairlead.lifecycle.garbage_collection import Retention
 from kube_fairlead.manager import Context, HealthChecks
 from tests.unit.controllers.stage import a_node, a_transition, an_event, claim, running
 from tests.unit.election.world import World

@@ -12,7 +12,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, Progress
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from kube_fairlead.controllers.stall import stall
-from kube_fairlead.lifecycle.stalling import Patience
+from kube_fairlead.lifecycle.stalls import Patience
 from tests.unit.controllers.stage import a_node, a_transition, an_event, claim, running
 from tests.unit.election.world import World
 

@@ -16,9 +16,9 @@ from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.rpc import client
 from kube_fairlead.base.rpc.errors import StatusError
 from kube_fairlead.driverapi import contracts, errors, server
-from kube_fairlead.driverapi.channel import DriverChannel
-from kube_fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
-from kube_fairlead.driverapi.memory import MemoryChannel
+from kube_fairlead.driverapi.channels import DriverChannel
+from kube_fairlead.driverapi.grpc_channel import GrpcDriverChannel, GrpcRegistrationChannel
+from kube_fairlead.driverapi.memory_channel import MemoryChannel
 from kube_fairlead.driverapi.messages import PluginInfo, PodReport, Progress, Reached
 from tests.unit.driverapi.scripted import OFFERED, WORK, ScriptedDriver
 

@@ -16,7 +16,7 @@ import hyperframe.frame
 import pytest
 
 from kube_fairlead.driverapi import codec, contracts, errors
-from kube_fairlead.driverapi.grpc import GrpcDriverChannel
+from kube_fairlead.driverapi.grpc_channel import GrpcDriverChannel
 from kube_fairlead.driverapi.messages import Progress, Reached
 from tests.unit.driverapi.scripted import WORK
 

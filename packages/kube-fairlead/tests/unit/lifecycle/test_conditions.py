@@ -7,7 +7,7 @@ import pytest
 from kube_fairlead.api import reserved, wire
 from kube_fairlead.api.core_v1 import NodeCondition, NodeStatus
 from kube_fairlead.api.lifecycle_v1alpha1 import FrozenTransition, LifecycleEventStatus
-from kube_fairlead.lifecycle import conditions, meanings
+from kube_fairlead.lifecycle import conditions, state_effects
 from tests.unit.lifecycle.world import START, event, node
 
 LATER = START + dt.timedelta(minutes=1, milliseconds=5)
@@ -88,8 +88,8 @@ def test_after_a_failure_the_reason_stays(status: str, words: str) -> None:
 
 
 def test_reserved_transitions_are_listed_with_a_meaning() -> None:
-    assert [one.name for one in meanings.RESERVED] == ["node-shutdown", "node-drain", "node-uncordon"]
-    for one in meanings.RESERVED:
-        assert meanings.effects_of_state(one.start), one
-        assert meanings.effects_of_state(one.end), one
-        assert one.name in (meanings.__doc__ or "")
+    assert [one.name for one in state_effects.RESERVED] == ["node-shutdown", "node-drain", "node-uncordon"]
+    for one in state_effects.RESERVED:
+        assert state_effects.effects_of_state(one.start), one
+        assert state_effects.effects_of_state(one.end), one
+        assert one.name in (state_effects.__doc__ or "")

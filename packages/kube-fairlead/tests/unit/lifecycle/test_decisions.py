@@ -10,7 +10,7 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, FrozenTransition, LifecycleTransitionSpec
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED, NODE_SHUTDOWN
-from kube_fairlead.lifecycle import autoscaling
+from kube_fairlead.lifecycle import autoscaler_annotations
 from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.decisions import decide
 from kube_fairlead.lifecycle.facts import Calling, Ended, Refused, Settings, Started
@@ -39,8 +39,8 @@ def test_one_event_from_first_to_last() -> None:
     taken += [here.step("e") for _ in range(3)]
     assert here.node is not None
     assert here.node.metadata.annotations == {
-        **autoscaling.HOLDS,
-        autoscaling.ANNOTATION_HELD: ",".join(autoscaling.HOLDS),
+        **autoscaler_annotations.HOLDS,
+        autoscaler_annotations.ANNOTATION_HELD: ",".join(autoscaler_annotations.HOLDS),
     }
     here.answer("e")
     taken += [here.step("e") for _ in range(6)]
@@ -432,7 +432,7 @@ def test_somebodys_own_annotation_for_an_autoscaler_stays() -> None:
             here.step("e")
             here.answer("e")
             claimed_node = claimed_node or (
-                here.node if autoscaling.ANNOTATION_HELD in here.node.metadata.annotations else None
+                here.node if autoscaler_annotations.ANNOTATION_HELD in here.node.metadata.annotations else None
             )
     assert claimed_node is not None
     assert claimed_node.metadata.annotations["karpenter.sh/do-not-disrupt"] == "until-monday"

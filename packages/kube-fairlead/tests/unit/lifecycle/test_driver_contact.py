@@ -9,7 +9,7 @@ import pytest
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, Progress
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
-from kube_fairlead.lifecycle import claiming
+from kube_fairlead.lifecycle import claims
 from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.facts import Calling, Ended, Settings, Silence
 from tests.unit.lifecycle.world import DRIVER, START, World, event, transition
@@ -146,7 +146,7 @@ def test_within_one_second_the_order_of_creation_counts_not_the_name(names: tupl
     # Later writes change the resourceVersion, and not the place in the queue.
     touched = wire.replace_metadata(here.events[first.name], resource_version="11")
     here.events[first.name] = wire.replace(touched, status=wire.replace(touched.status, sequence=9))
-    assert min(here.events.values(), key=claiming.order).name == first.name
+    assert min(here.events.values(), key=claims.order).name == first.name
     assert isinstance(here.step(first.name), d.Claim)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.api.reserved import NODE_SHUTDOWN
-from kube_fairlead.lifecycle import claiming, phases
+from kube_fairlead.lifecycle import claims, phases
 from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.facts import Settings
 from tests.unit.lifecycle.world import DRIVER, START, World, event, transition
@@ -87,7 +87,7 @@ def test_whoever_claims_for_many_nodes_leaves_the_lease_to_the_nodes_own_agent()
     assert here.node is not None
     offered = here.transitions["reboot"]
     drivers = {DRIVER: frozenset({(offered.spec.start, offered.spec.end)})}
-    since = claiming.concerned_from(
+    since = claims.concerned_from(
         here.node, here.events.values(), here.transitions, drivers, claimant="claimer/central", keep=HOUR
     )
     assert since == START + HOUR

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from kube_fairlead.lifecycle.shutdown_recovery import (
     Begin,
-    CalledOff,
-    CameBack,
-    Course,
+    Cancelled,
     Found,
-    GoOn,
-    StandBy,
+    NoShutdown,
+    Rebooted,
+    Recovery,
+    Resume,
     Witness,
     recover,
 )
@@ -46,39 +46,39 @@ EARLIER = Witness(BEFORE, "earlier", complete=True)
 @pytest.mark.parametrize(
     ("facts", "course"),
     [
-        (found(), StandBy()),
-        (found(preparing=False), StandBy()),
+        (found(), NoShutdown()),
+        (found(preparing=False), NoShutdown()),
         (found(preparing=True), Begin()),
-        (found(preparing=True, file=THIS), GoOn(START, False)),
-        (found(preparing=None, file=THIS), GoOn(START, False)),
-        (found(preparing=None, event=THIS), GoOn(START, False)),
-        (found(preparing=True, condition=Witness(START)), GoOn(START, False)),
-        (found(preparing=None, condition=Witness(START)), GoOn(START, False)),
-        (found(preparing=False, file=THIS), CalledOff(START)),
-        (found(preparing=False, event=THIS), CalledOff(START)),
-        (found(preparing=False, file=EARLIER), CameBack(BEFORE, True)),
-        (found(preparing=None, event=EARLIER), CameBack(BEFORE, True)),
-        (found(preparing=False, condition=Witness(BEFORE)), CameBack(BEFORE, False)),
+        (found(preparing=True, file=THIS), Resume(START, False)),
+        (found(preparing=None, file=THIS), Resume(START, False)),
+        (found(preparing=None, event=THIS), Resume(START, False)),
+        (found(preparing=True, condition=Witness(START)), Resume(START, False)),
+        (found(preparing=None, condition=Witness(START)), Resume(START, False)),
+        (found(preparing=False, file=THIS), Cancelled(START)),
+        (found(preparing=False, event=THIS), Cancelled(START)),
+        (found(preparing=False, file=EARLIER), Rebooted(BEFORE, True)),
+        (found(preparing=None, event=EARLIER), Rebooted(BEFORE, True)),
+        (found(preparing=False, condition=Witness(BEFORE)), Rebooted(BEFORE, False)),
         (found(preparing=True, file=EARLIER), Begin(left_over=True)),
-        (found(preparing=True, file=EARLIER, event=THIS), GoOn(START, False)),
-        (found(preparing=True, file=Witness(START, "this", complete=True)), GoOn(START, True)),
+        (found(preparing=True, file=EARLIER, event=THIS), Resume(START, False)),
+        (found(preparing=True, file=Witness(START, "this", complete=True)), Resume(START, True)),
         # What was called off and not wound up yet does not come to life again by another shutdown.
         (found(preparing=True, file=OVER), Begin(left_over=True)),
-        (found(preparing=False, file=OVER), CalledOff(START)),
-        (found(preparing=None, file=OVER), CalledOff(START)),
+        (found(preparing=False, file=OVER), Cancelled(START)),
+        (found(preparing=None, file=OVER), Cancelled(START)),
         # A time from before the boot does not matter where the boot is named: clocks may be wrong at boot.
-        (found(preparing=True, file=Witness(BEFORE, "this")), GoOn(BEFORE, False)),
-        (found(preparing=None, file=Witness(BOOTED, "this")), CalledOff(BOOTED)),
+        (found(preparing=True, file=Witness(BEFORE, "this")), Resume(BEFORE, False)),
+        (found(preparing=None, file=Witness(BOOTED, "this")), Cancelled(BOOTED)),
         # Ten minutes after the time that it had, nobody believes in it any more.
-        (found(preparing=None, file=Witness(GIVEN_UP, "this")), GoOn(GIVEN_UP, False)),
-        (found(preparing=None, file=Witness(GIVEN_UP - SECOND, "this")), CalledOff(GIVEN_UP - SECOND)),
-        (found(preparing=None, now=BOOTED, condition=Witness(BOOTED)), GoOn(BOOTED, False)),
+        (found(preparing=None, file=Witness(GIVEN_UP, "this")), Resume(GIVEN_UP, False)),
+        (found(preparing=None, file=Witness(GIVEN_UP - SECOND, "this")), Cancelled(GIVEN_UP - SECOND)),
+        (found(preparing=None, now=BOOTED, condition=Witness(BOOTED)), Resume(BOOTED, False)),
         # Of several witnesses the first one knows when it began.
-        (found(preparing=True, file=THIS, event=Witness(NOW, "this")), GoOn(START, False)),
-        (found(file=EARLIER, condition=Witness(BEFORE - SECOND)), CameBack(BEFORE - SECOND, True)),
+        (found(preparing=True, file=THIS, event=Witness(NOW, "this")), Resume(START, False)),
+        (found(file=EARLIER, condition=Witness(BEFORE - SECOND)), Rebooted(BEFORE - SECOND, True)),
     ],
 )
-def test_what_a_starting_agent_does(facts: Found, course: Course) -> None:
+def test_what_a_starting_agent_does(facts: Found, course: Recovery) -> None:
     assert recover(facts) == course
 
 
@@ -96,7 +96,7 @@ def test_a_machine_that_says_it_goes_down_is_never_taken_for_one_that_does_not(
 ) -> None:
     """Invariant 10."""
     course = recover(found(preparing=True, file=file, event=event, condition=condition))
-    assert isinstance(course, Begin | GoOn)
+    assert isinstance(course, Begin | Resume)
 
 
 @given(witnesses, witnesses, witnesses, st.sampled_from([True, None]))
@@ -105,4 +105,4 @@ def test_any_witness_of_this_boot_is_enough_to_go_on(
 ) -> None:
     facts = found(preparing=preparing, file=file, event=event, condition=condition, now=START)
     if any(one.is_of_boot("this", BOOTED) for one in facts.witnesses) and preparing:
-        assert isinstance(recover(facts), GoOn)
+        assert isinstance(recover(facts), Resume)

@@ -16,7 +16,15 @@ from kube_fairlead.api.lifecycle_v1alpha1 import (
 )
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.api.validation.lifecycle import MESSAGE_MAX_LENGTH, OPTION_MAX_LENGTH, OPTIONS_MAX
-from kube_fairlead.lifecycle import autoscaling, claiming, deadlines, invariants, options, phases, retention
+from kube_fairlead.lifecycle import (
+    autoscaler_annotations,
+    claims,
+    deadlines,
+    driver_options,
+    invariants,
+    phases,
+    retention,
+)
 from tests.unit.lifecycle.world import START, event
 
 SECOND = dt.timedelta(seconds=1)
@@ -29,7 +37,7 @@ def test_only_the_table_leads_anywhere(source: ClaimStatus, target: ClaimStatus)
     if target in LEGAL_MOVES[source]:
         assert phases.advance(status, target, message="m") == LifecycleEventStatus(claim_status=target, message="m")
     else:
-        with pytest.raises(phases.IllegalMove, match=f"{source} cannot become {target}"):
+        with pytest.raises(phases.IllegalPhaseChange, match=f"{source} cannot become {target}"):
             phases.advance(status, target)
 
 
@@ -60,10 +68,10 @@ def test_without_an_sla_nothing_expires() -> None:
     [("fairlead.dev/drain", "drain.fairlead.dev/"), ("reboot", "reboot/"), ("a.b/c_d", "c_d.a.b/")],
 )
 def test_annotations_for_a_driver(driver: str, prefix: str) -> None:
-    assert options.annotation_prefix(driver) == prefix
-    found = options.options_for(driver, {f"{prefix}b": "2", f"{prefix}a": "1", "x/y": "z"})
+    assert driver_options.annotation_prefix(driver) == prefix
+    found = driver_options.options_for(driver, {f"{prefix}b": "2", f"{prefix}a": "1", "x/y": "z"})
     assert list(found.items()) == [("a", "1"), ("b", "2")]
-    assert options.options_problem(found) == ""
+    assert driver_options.options_problem(found) == ""
 
 
 def finished(**metadata: object) -> LifecycleEvent:
@@ -103,16 +111,18 @@ def test_retention() -> None:
 
 
 def test_holding_autoscalers_off_and_letting_go() -> None:
-    first = autoscaling.hold({})
+    first = autoscaler_annotations.hold({})
     held = {key: value for key, value in first.items() if value is not None}
-    assert set(held) == {*autoscaling.HOLDS, autoscaling.ANNOTATION_HELD}
-    assert autoscaling.hold(held) == {}
-    assert autoscaling.release(held) == dict.fromkeys(held)
-    assert autoscaling.release({}) == {}
-    theirs = dict(autoscaling.HOLDS)
-    assert autoscaling.hold(theirs) == {}
+    assert set(held) == {*autoscaler_annotations.HOLDS, autoscaler_annotations.ANNOTATION_HELD}
+    assert autoscaler_annotations.hold(held) == {}
+    assert autoscaler_annotations.release(held) == dict.fromkeys(held)
+    assert autoscaler_annotations.release({}) == {}
+    theirs = dict(autoscaler_annotations.HOLDS)
+    assert autoscaler_annotations.hold(theirs) == {}
     # Nobody can make us remove what we never set.
-    assert autoscaling.release({"a": "b", autoscaling.ANNOTATION_HELD: "a,b"}) == {autoscaling.ANNOTATION_HELD: None}
+    assert autoscaler_annotations.release({"a": "b", autoscaler_annotations.ANNOTATION_HELD: "a,b"}) == {
+        autoscaler_annotations.ANNOTATION_HELD: None
+    }
 
 
 @pytest.mark.parametrize("over", [0, 1])
@@ -120,13 +130,13 @@ def test_what_is_just_short_enough_is_left_as_it_is(over: int) -> None:
     message = "x" * (MESSAGE_MAX_LENGTH + over)
     assert (phases.shortened(message) == message) is not bool(over)
     assert len(phases.shortened(message)) == MESSAGE_MAX_LENGTH
-    assert bool(options.options_problem({f"o-{n}": "" for n in range(OPTIONS_MAX + over)})) is bool(over)
-    assert bool(options.options_problem({"o": "x" * (OPTION_MAX_LENGTH + over)})) is bool(over)
+    assert bool(driver_options.options_problem({f"o-{n}": "" for n in range(OPTIONS_MAX + over)})) is bool(over)
+    assert bool(driver_options.options_problem({"o": "x" * (OPTION_MAX_LENGTH + over)})) is bool(over)
 
 
 def test_names_of_claimants() -> None:
-    assert claiming.node_claimant("n") == "node/n"
-    assert claiming.central_claimant("n") == "claimer/n"
+    assert claims.node_claimant("n") == "node/n"
+    assert claims.central_claimant("n") == "claimer/n"
 
 
 def claim(**status: object) -> LifecycleEvent:

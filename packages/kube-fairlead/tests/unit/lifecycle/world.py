@@ -19,7 +19,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import (
 )
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED, NODE_SHUTDOWN
-from kube_fairlead.lifecycle import claiming, conditions, invariants
+from kube_fairlead.lifecycle import claims, conditions, invariants
 from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.decisions import decide
 from kube_fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Offer, Refused, Run, Settings, Silence, Started
@@ -57,7 +57,7 @@ class World:
         self.transitions: dict[str, LifecycleTransition] = {}
         self.drivers: dict[str, frozenset[tuple[str, str]]] = {}
         self.settings = settings or Settings()
-        self.claimant = claiming.node_claimant(NODE)
+        self.claimant = claims.node_claimant(NODE)
         self.holds_lease = True
         self.interruption = ""
         self.silences: dict[str, Silence] = {}

@@ -7,8 +7,8 @@ import pathlib
 import tempfile
 from typing import Any
 
-from kube_fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Parts
-from kube_fairlead.agent.shutdown.telling import Teller
+from kube_fairlead.agent.shutdown.event_recorder import ShutdownEventRecorder
+from kube_fairlead.agent.shutdown.manager import ShutdownDependencies, ShutdownManager, ShutdownOptions
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node, Pod
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
@@ -102,13 +102,13 @@ async def _check_result(context: SceneContext, name: str, ready: _Readiness) -> 
 async def _run_agent(context: SceneContext, machine: HollowMachine, folder: pathlib.Path) -> None:
     """Run the part of the node's agent that handles shutdowns."""
     recorder = EventRecorder(context.client, controller="fairlead.dev/shutdown", instance=machine.kubelet.name)
-    keeper = Keeper(
+    keeper = ShutdownManager(
         context.client,
-        KeeperOptions(
+        ShutdownOptions(
             node_name=machine.kubelet.name, config=read_shutdown_config(_CONFIG), folder=folder, owner="agent"
         ),
-        Parts(ear=machine.listener, runtime=machine.runtime, kubelet=machine, machine=machine.identity),
-        Teller(recorder, DiscardedMetrics()),
+        ShutdownDependencies(ear=machine.listener, runtime=machine.runtime, kubelet=machine, machine=machine.identity),
+        ShutdownEventRecorder(recorder, DiscardedMetrics()),
     )
     async with recorder.running():
         await keeper.run()

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Final
 
 from kube_fairlead.agent.agent import Agent, AgentOptions
-from kube_fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Parts
-from kube_fairlead.agent.shutdown.telling import Teller
+from kube_fairlead.agent.shutdown.event_recorder import ShutdownEventRecorder
+from kube_fairlead.agent.shutdown.manager import ShutdownDependencies, ShutdownManager, ShutdownOptions
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from kube_fairlead.base import tasks
 from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead.claimant.plugins import PluginRegistry
-from kube_fairlead.claimant.publishing import Publisher
+from kube_fairlead.claimant.transition_publisher import TransitionPublisher
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Informer
 from kube_fairlead.client.recorder import EventRecorder
-from kube_fairlead.driverapi.channel import DriverChannel, RegistrationChannel
+from kube_fairlead.driverapi.channels import DriverChannel, RegistrationChannel
 from kube_fairlead.lifecycle.facts import Settings
 from kube_fairlead_lab.sim.actors.drivers import DriverHost
 from kube_fairlead_lab.sim.actors.machines import (
@@ -73,7 +73,7 @@ def add_agent(
         )
         agent = Agent(client, options, _NoSockets(), DiscardedMetrics())
         transitions = Informer(client.of(LifecycleTransition, keep=False))
-        publisher = Publisher(client, transitions, renewal=_RENEWAL)
+        publisher = TransitionPublisher(client, transitions, renewal=_RENEWAL)
         registry = PluginRegistry(
             SimFolder(drivers, life.clock, name),
             agent.directory,
@@ -111,10 +111,10 @@ def add_part_time_agent(environment: Environment, node_name: str) -> Actor:
 
 async def _keep(client: Client, machine: SimMachine, life: Life, agent: Agent) -> None:
     recorder = EventRecorder(client, controller="fairlead.dev/shutdown", instance=machine.node_name)
-    keeper = Keeper(
+    keeper = ShutdownManager(
         client,
-        KeeperOptions(node_name=machine.node_name, config=SHUTDOWN, folder=Path("/nowhere"), owner="agent"),
-        Parts(
+        ShutdownOptions(node_name=machine.node_name, config=SHUTDOWN, folder=Path("/nowhere"), owner="agent"),
+        ShutdownDependencies(
             ear=SimShutdownListener(machine),
             runtime=SimRuntime(machine, life.randomness),
             kubelet=machine,
@@ -122,7 +122,7 @@ async def _keep(client: Client, machine: SimMachine, life: Life, agent: Agent) -
             interrupt=agent.interrupt,
             is_quiet=lambda: agent.is_quiet,
         ),
-        Teller(recorder, DiscardedMetrics()),
+        ShutdownEventRecorder(recorder, DiscardedMetrics()),
     )
     # The disk of the simulated machine, not of the host.
     keeper.memory = SimMemory(machine)

@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from kube_fairlead.agent.shutdown.ending import OnExit, RunningPod, RuntimeFailed
-from kube_fairlead.agent.shutdown.memory import Machine, Memory, ShutdownState
-from kube_fairlead.agent.shutdown.podcache import CachedPod, PodCache
+from kube_fairlead.agent.shutdown.pod_cache import CachedPod, PodCache
+from kube_fairlead.agent.shutdown.pod_runtime import OnExit, RunningPod, RuntimeFailed
+from kube_fairlead.agent.shutdown.state_file import Machine, ShutdownState, StateFile
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.randomness import Randomness
 from kube_fairlead.base.timeouts import timeout
@@ -338,7 +338,7 @@ def _running(pod: Any) -> RunningPod:
     return RunningPod(uid=pod.uid, namespace=pod.namespace, name=pod.name)
 
 
-class SimMemory(Memory):
+class SimMemory(StateFile):
     """The state file of a shutdown, on the machine's disk."""
 
     def __init__(self, machine: SimMachine) -> None:

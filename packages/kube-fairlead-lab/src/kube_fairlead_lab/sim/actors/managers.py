@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kube_fairlead.base.metrics import DiscardedMetrics
-from kube_fairlead.claimant.directory import Directory, Registration
+from kube_fairlead.claimant.driver_directory import DriverDirectory, Registration
 from kube_fairlead.client.client import Client
 from kube_fairlead.cloud.assembly import CloudManager, CloudSettings
 from kube_fairlead.cloud.manager_names import identity_of, lease_name
@@ -18,8 +18,8 @@ from kube_fairlead.controllers.shutdown_observer import shutdown_observer
 from kube_fairlead.controllers.stall import stall
 from kube_fairlead.controllers.transition_gc import transition_gc
 from kube_fairlead.election import LeadershipLost, Lock, Timing
-from kube_fairlead.lifecycle.collecting import Retention
-from kube_fairlead.lifecycle.stalling import Patience
+from kube_fairlead.lifecycle.garbage_collection import Retention
+from kube_fairlead.lifecycle.stalls import Patience
 from kube_fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
 from kube_fairlead_lab.sim.actors.clouds import POD_RANGE, SimCloud
 from kube_fairlead_lab.sim.actors.drivers import CENTRAL, REMOTE, DriverHost
@@ -52,7 +52,7 @@ def add_manager(environment: Environment, number: int, leaders: Leaders, driver:
     registration = Registration(driver=CENTRAL, endpoint="", owner=0, channel=driver, transitions=REMOTE)
 
     def controllers() -> tuple[Controller, ...]:
-        directory = Directory()
+        directory = DriverDirectory()
         directory.add(registration)
         return (
             event_gc(_RETENTION, workers=2),

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from kube_fairlead.base.clock import Clock
-from kube_fairlead.claimant.folder import SocketFile, SocketFolder
-from kube_fairlead.driverapi.channel import DriverChannel, RegistrationChannel
+from kube_fairlead.claimant.socket_folder import SocketFile, SocketFolder
+from kube_fairlead.driverapi.channels import DriverChannel, RegistrationChannel
 from kube_fairlead_lab.sim.actors.drivers import DriverHost
 
 __all__ = ["SimChannels", "SimFolder"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kube_fairlead.lifecycle.claiming import central_claimant, node_claimant
+from kube_fairlead.lifecycle.claims import central_claimant, node_claimant
 from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.actors.drivers import CENTRAL
 from kube_fairlead_lab.sim.checkers.requests import GrantedRequests

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kube_fairlead.api import wire
 from kube_fairlead.api.reserved import ANNOTATION_OFFERED_AT, ANNOTATION_PUBLISHED_BY
 from kube_fairlead.api.time import parse_time
-from kube_fairlead.claimant.publishing import as_spec
+from kube_fairlead.claimant.transition_publisher import as_spec
 from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.actors.drivers import DriverHost
 from kube_fairlead_lab.sim.checkers.requests import GrantedRequests

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from kube_fairlead.agent.shutdown.ending import RunningPod
-from kube_fairlead.agent.shutdown.podcache import CachedPod
+from kube_fairlead.agent.shutdown.pod_cache import CachedPod
+from kube_fairlead.agent.shutdown.pod_runtime import RunningPod
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from kube_fairlead.lifecycle.shutdown_plan import group_of, latest_end
 from kube_fairlead.lifecycle.shutdown_status import TAINT

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from kube_fairlead.agent.shutdown.conducting import Conductor
-from kube_fairlead.agent.shutdown.course import Course
-from kube_fairlead.agent.shutdown.ending import KubeletControl, RuntimeFailed
+from kube_fairlead.agent.shutdown.pod_runtime import KubeletControl, RuntimeFailed
+from kube_fairlead.agent.shutdown.pod_terminator import PodTerminator
+from kube_fairlead.agent.shutdown.progress import ShutdownProgress
 from kube_fairlead.base import logs
 from kube_fairlead.base.clock import Clock
 
@@ -19,7 +19,7 @@ _POLL_SECONDS: Final = 0.25
 _log = logs.get_logger(__name__)
 
 
-async def watch(kubelet: KubeletControl, course: Course, conductor: Conductor, clock: Clock) -> None:
+async def watch(kubelet: KubeletControl, course: ShutdownProgress, conductor: PodTerminator, clock: Clock) -> None:
     """Let the kubelet end its pods. One that does not, or not any more, while pods run has forgotten: the agent owns.
 
     One that still holds the machine up when our time is over is at work, and is left to it: its own time may be longer.

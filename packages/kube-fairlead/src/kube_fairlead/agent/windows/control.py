@@ -24,7 +24,7 @@ __all__ = [
     "Answer",
     "Control",
     "Effect",
-    "IllegalMove",
+    "IllegalStateChange",
     "ServiceModel",
     "ServiceState",
     "Status",
@@ -99,7 +99,7 @@ class Effect(enum.Enum):
     READ_AGAIN = enum.auto()  # the settings of the service were changed
 
 
-class IllegalMove(Exception):
+class IllegalStateChange(Exception):
     """Raised when a service would go where it cannot go from where it is."""
 
 
@@ -165,7 +165,7 @@ class ServiceModel:
     def _move(self, state: ServiceState, exit_code: int = 0) -> None:
         before = self.status
         if state not in LEGAL_MOVES[before.state]:
-            raise IllegalMove(f"a service that is {before.state.name} cannot become {state.name}")
+            raise IllegalStateChange(f"a service that is {before.state.name} cannot become {state.name}")
         if state not in _PENDING:
             accepts = self._accepts if state is ServiceState.RUNNING else Accept.NONE
             self.status = Status(state=state, accepts=accepts, exit_code=exit_code)

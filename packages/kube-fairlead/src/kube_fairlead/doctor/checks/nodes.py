@@ -8,7 +8,7 @@ from kube_fairlead.api import time as api_time
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from kube_fairlead.doctor.facts import Facts, Finding, Severity
-from kube_fairlead.lifecycle.overview import claimant_of
+from kube_fairlead.lifecycle.node_overview import claimant_of
 
 __all__ = ["agents", "lease_namespace"]
 

@@ -11,7 +11,7 @@ from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
 from kube_fairlead.api.reserved import ANNOTATION_PUBLISHED_BY, FINALIZER_CLAIMED, NODE_SHUTDOWN
 from kube_fairlead.doctor.facts import Facts, Finding, Severity
-from kube_fairlead.lifecycle import collecting, offers
+from kube_fairlead.lifecycle import garbage_collection, offers
 from kube_fairlead.lifecycle.steps import Delete, Finish, RemoveFinalizer, WriteRecord
 
 __all__ = ["finalizers", "transitions"]
@@ -68,7 +68,7 @@ def finalizers(facts: Facts) -> Iterator[Finding]:
 
 def _stuck(event: LifecycleEvent, node: Node | None, now: dt.datetime) -> Finding | None:
     try:
-        decision = collecting.collect(event, node, collecting.Retention(), now, recorded=True)
+        decision = garbage_collection.collect(event, node, garbage_collection.Retention(), now, recorded=True)
     except ValueError:
         return None  # a status of a newer version
     since = event.status.completion_time or event.metadata.creation_timestamp or now

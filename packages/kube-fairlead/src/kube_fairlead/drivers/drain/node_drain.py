@@ -23,11 +23,11 @@ from kube_fairlead.drivers.drain.drain_metrics import BlockedPods, DrainMetrics
 from kube_fairlead.drivers.drain.evictor import Evictor
 from kube_fairlead.drivers.drain.notices import Notices
 from kube_fairlead.drivers.sdk.driver import Refused, Report
-from kube_fairlead.lifecycle.drain import accounts, attempts, blockers, planning
+from kube_fairlead.lifecycle.drain import attempts, blockers, planner, pod_progress
 from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
 from kube_fairlead.lifecycle.drain.budgets import Cover
 from kube_fairlead.lifecycle.drain.options import DrainOptions
-from kube_fairlead.lifecycle.drain.planning import Plan
+from kube_fairlead.lifecycle.drain.planner import Plan
 
 __all__ = ["Drain"]
 
@@ -144,7 +144,7 @@ class Drain:
         for uid in [uid for uid in self._attempts if uid not in present]:
             del self._attempts[uid]
         requested = {pod.uid for pod in pods if self._evictor.requests.applies_to(pod)}
-        return planning.plan(
+        return planner.plan(
             judged, self._attempts, self._watch.budgets, self._options, self._clock.now(), requested=requested
         )
 
@@ -167,7 +167,7 @@ class Drain:
     def _end(self) -> dt.datetime | None:
         return self._since + self._options.timeout if self._options.timeout else None
 
-    def _hold(self, held: planning.Held) -> None:
+    def _hold(self, held: planner.Held) -> None:
         now = self._clock.now()
         seconds = attempts.BUDGET_FALLBACK.delay(0, self._client.randomness)
         self._attempts[held.pod.uid] = Attempt(
@@ -227,13 +227,13 @@ class Drain:
         now, node, budgets = self._clock.now(), self._watch.node, self._watch.budgets
         blocked.are(blockers.blockers(plan, self._attempts, budgets, now))
         self._notices.publish(plan, self._attempts)
-        self._pods = accounts.account(self._pods, plan, self._attempts, self._asked, budgets, node, now)
+        self._pods = pod_progress.account(self._pods, plan, self._attempts, self._asked, budgets, node, now)
         progress = Progress(
             done=total - len(left),
             total=total,
             unit="pods",
             message=self._describe(plan),
-            pods=tuple(_report(pod) for pod in accounts.shown(self._pods.values())),
+            pods=tuple(_report(pod) for pod in pod_progress.shown(self._pods.values())),
         )
         if progress != self._reported:
             self._reported = progress

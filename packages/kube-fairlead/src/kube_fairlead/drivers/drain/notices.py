@@ -11,7 +11,7 @@ from kube_fairlead.base.clock import Clock
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.driverapi.messages import Work
 from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
-from kube_fairlead.lifecycle.drain.planning import Plan
+from kube_fairlead.lifecycle.drain.planner import Plan
 
 __all__ = ["Notices"]
 

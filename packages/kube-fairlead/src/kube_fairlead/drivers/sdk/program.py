@@ -16,7 +16,7 @@ from kube_fairlead.base import logs
 from kube_fairlead.base.certificates import LibraryMissing
 from kube_fairlead.base.metrics import Metrics, PrometheusMetrics
 from kube_fairlead.client.errors import ClientError
-from kube_fairlead.driverapi import addresses
+from kube_fairlead.driverapi import socket_addresses
 from kube_fairlead.drivers.sdk import sockets
 from kube_fairlead.drivers.sdk.driver import Driver
 from kube_fairlead.drivers.sdk.pages import pages
@@ -49,15 +49,15 @@ def main(driver: Driver, arguments: Sequence[str] | None = None, *, metrics: Met
         pages=_pages(flags) if flags.secure_port else None,
     )
     try:
-        addresses.check_folder(options.registry, flag="--registry-dir")
-        addresses.check_folder(options.plugins_folder, flag="--plugin-dir")
-    except addresses.AddressTooLong as error:
+        socket_addresses.check_folder(options.registry, flag="--registry-dir")
+        socket_addresses.check_folder(options.plugins_folder, flag="--plugin-dir")
+    except socket_addresses.AddressTooLong as error:
         parser.error(str(error))
     if metrics is None and options.pages is not None:
         metrics = PrometheusMetrics(process_metrics=True)
     try:
         asyncio.run(_until_signalled(driver, options, metrics))
-    except (addresses.AddressTaken, ClientError, LibraryMissing, OSError) as error:
+    except (socket_addresses.AddressTaken, ClientError, LibraryMissing, OSError) as error:
         parser.exit(1, f"{parser.prog}: error: {error}\n")
 
 

@@ -6,8 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from kube_fairlead.driverapi import addresses
-from kube_fairlead.lifecycle import options
+from kube_fairlead.driverapi import socket_addresses
+from kube_fairlead.lifecycle import driver_options
 
 __all__ = ["DEFAULT_REGISTRY", "registration_socket", "service_socket"]
 
@@ -20,7 +20,7 @@ def registration_socket(registry: Path, driver: str, instance: str = "") -> Path
     Raises:
         addresses.AddressTooLong: no name fits behind such a folder.
     """
-    addresses.check_folder(registry, flag="--registry-dir")
+    socket_addresses.check_folder(registry, flag="--registry-dir")
     return _fitting(registry, _stem(driver, instance), "-reg.sock")
 
 
@@ -30,18 +30,18 @@ def service_socket(plugins: Path, driver: str, instance: str = "") -> Path:
     Raises:
         addresses.AddressTooLong: no name fits behind such a folder.
     """
-    addresses.check_folder(plugins, flag="--plugin-dir")
+    socket_addresses.check_folder(plugins, flag="--plugin-dir")
     return _fitting(plugins, _stem(driver, instance), ".sock")
 
 
 def _stem(driver: str, instance: str) -> str:
-    name = options.annotation_prefix(driver).removesuffix("/")
+    name = driver_options.annotation_prefix(driver).removesuffix("/")
     return f"{name}-{instance}" if instance else name
 
 
 def _fitting(folder: Path, stem: str, suffix: str) -> Path:
     # Absolute, because the agent runs in another folder.
     path = folder.absolute() / f"{stem}{suffix}"
-    if len(bytes(path)) <= addresses.PATH_BYTES_MAX:
+    if len(bytes(path)) <= socket_addresses.PATH_BYTES_MAX:
         return path
     return path.with_name(f"{hashlib.sha256(stem.encode()).hexdigest()[:16]}{suffix}")

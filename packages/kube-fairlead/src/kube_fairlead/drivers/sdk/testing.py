@@ -22,7 +22,7 @@ from kube_fairlead.api.time import parse_duration
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import Clock, RealClock
 from kube_fairlead.driverapi.errors import DriverError, DriverGone
-from kube_fairlead.driverapi.memory import MemoryChannel
+from kube_fairlead.driverapi.memory_channel import MemoryChannel
 from kube_fairlead.driverapi.messages import OfferedTransition, Progress, Work
 from kube_fairlead.drivers.sdk.driver import Driver
 from kube_fairlead.drivers.sdk.service import Service

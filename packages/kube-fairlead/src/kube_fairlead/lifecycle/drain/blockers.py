@@ -16,7 +16,7 @@ from kube_fairlead.api.core_v1 import Node, Pod
 from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
 from kube_fairlead.lifecycle.drain.budgets import Budgets, Cover
 from kube_fairlead.lifecycle.drain.filters import Judged
-from kube_fairlead.lifecycle.drain.planning import OVERDUE, Plan
+from kube_fairlead.lifecycle.drain.planner import OVERDUE, Plan
 
 __all__ = ["Blocker", "blocker", "blockers", "blocking", "budget_message", "describe", "failure", "timed_out"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_fairlead.agent.shutdown.ending import RuntimeFailed
-from kube_fairlead.agent.shutdown.memory import Memory
+from kube_fairlead.agent.shutdown.pod_runtime import RuntimeFailed
+from kube_fairlead.agent.shutdown.state_file import StateFile
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.base import files
 from tests.unit.agent.shutdown.world import NodeWorld
@@ -64,7 +64,7 @@ async def test_killed_at_its_first_step_it_still_owes_what_the_last_one_owed(her
     here.machine.call_off()
     await here.clock.advance(1)
     await life.kill()
-    memory = Memory(here.folder)
+    memory = StateFile(here.folder)
     before = memory.load()
     assert before is not None
     memory.save(msgspec.structs.replace(before, owner="", complete_time=None, stage=None))  # as far as it came
@@ -157,7 +157,7 @@ async def test_a_pod_is_counted_once_however_often_the_agent_is_killed(here: Nod
     await life.kill()
     here.start().swallow()
     await here.wait(lambda: not here.machine.is_held)
-    state = Memory(here.folder).load()
+    state = StateFile(here.folder).load()
     assert state is not None
     assert sorted(pod.name for pod in state.ended) == ["low", "middle"]
     assert state.outcomes == {"ended": 2}
@@ -238,7 +238,7 @@ async def test_many_pods_wait_for_the_disk_once_each(here: NodeWorld, monkeypatc
     monkeypatch.setattr(files, "write_atomically", count)
     here.machine.go_down()
     await here.wait(lambda: not here.machine.is_held)
-    state = Memory(here.folder).load()
+    state = StateFile(here.folder).load()
     assert state is not None
     assert state.ended == ()
     assert sum(path == state_file(here) for path in written) <= 30 + 7

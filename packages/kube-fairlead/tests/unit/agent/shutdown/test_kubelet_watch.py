@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.unit.agent.shutdown.test_keeper import COMPLETE
+from tests.unit.agent.shutdown.test_manager import COMPLETE
 from tests.unit.agent.shutdown.world import NodeWorld
 
 CRITICAL = 2000000000

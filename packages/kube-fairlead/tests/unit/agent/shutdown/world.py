@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from kube_fairlead.agent.agent import Agent
-from kube_fairlead.agent.shutdown.ending import OnExit, RunningPod, RuntimeFailed
-from kube_fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Parts
-from kube_fairlead.agent.shutdown.memory import Machine
-from kube_fairlead.agent.shutdown.telling import Teller
+from kube_fairlead.agent.shutdown.event_recorder import ShutdownEventRecorder
+from kube_fairlead.agent.shutdown.manager import ShutdownDependencies, ShutdownManager, ShutdownOptions
+from kube_fairlead.agent.shutdown.pod_runtime import OnExit, RunningPod, RuntimeFailed
+from kube_fairlead.agent.shutdown.state_file import Machine
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node, Pod
@@ -171,7 +171,7 @@ class Ear:
 class Life:
     """One life of a keeper."""
 
-    keeper: Keeper
+    keeper: ShutdownManager
     transport: Mortal
     task: asyncio.Task[None]
     metrics: PrometheusMetrics
@@ -312,9 +312,9 @@ class NodeWorld:
             interruptions.append(why)
             self.interrupt(why)
 
-        keeper = Keeper(
+        keeper = ShutdownManager(
             client,
-            KeeperOptions(
+            ShutdownOptions(
                 node_name=NODE,
                 config=self.config,
                 folder=self.folder,
@@ -322,7 +322,7 @@ class NodeWorld:
                 kubelet_is_configured=self.kubelet_is_configured,
                 own_pods=self.own_pods,
             ),
-            Parts(
+            ShutdownDependencies(
                 ear=Ear(self.machine),
                 runtime=self.machine,
                 kubelet=self.machine,
@@ -330,7 +330,7 @@ class NodeWorld:
                 interrupt=interrupt,
                 is_quiet=self.is_quiet,
             ),
-            Teller(recorder, metrics),
+            ShutdownEventRecorder(recorder, metrics),
         )
         task = self.api.scope.start(_alive(keeper, recorder), name=f"keeper-{len(self.lives)}")
         self.lives.append(Life(keeper, transport, task, metrics, interruptions))
@@ -365,7 +365,7 @@ class NodeWorld:
             passed += step
 
 
-async def _alive(keeper: Keeper, recorder: EventRecorder) -> None:
+async def _alive(keeper: ShutdownManager, recorder: EventRecorder) -> None:
     with contextlib.suppress(errors.ClientError):
         async with recorder.running():
             await keeper.run()

@@ -14,7 +14,7 @@ from kube_fairlead.agent.windows.control import (
     Answer,
     Control,
     Effect,
-    IllegalMove,
+    IllegalStateChange,
     ServiceModel,
     ServiceState,
     Status,
@@ -94,7 +94,7 @@ def test_every_move(before: ServiceState, after: ServiceState) -> None:
         model._move(after)
         assert model.status.state is after
     else:
-        with pytest.raises(IllegalMove, match=f"{before.name} cannot become {after.name}"):
+        with pytest.raises(IllegalStateChange, match=f"{before.name} cannot become {after.name}"):
             model._move(after)
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import RealClock, VirtualClock
-from kube_fairlead.driverapi import addresses, errors
-from kube_fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
+from kube_fairlead.driverapi import errors, socket_addresses
+from kube_fairlead.driverapi.grpc_channel import GrpcDriverChannel, GrpcRegistrationChannel
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.sdk import sockets
 from tests.unit.driverapi.scripted import OFFERED, WORK
@@ -90,11 +90,13 @@ async def test_a_new_version_is_there_before_the_old_one_goes(
 async def test_a_second_of_the_same_name_is_refused_and_the_first_serves_on(short_path: pathlib.Path) -> None:
     first = Counting()
     async with sdk.serving(first, options(short_path)) as serving:
-        with pytest.raises(addresses.AddressTaken, match=f"serves {serving.service_socket} already; .*--instance"):
+        with pytest.raises(
+            socket_addresses.AddressTaken, match=f"serves {serving.service_socket} already; .*--instance"
+        ):
             async with sdk.serving(Counting(), options(short_path)):
                 pytest.fail("it must not serve")
         elsewhere = options(short_path, plugins=short_path / "other")
-        with pytest.raises(addresses.AddressTaken, match=str(serving.registration_socket)):
+        with pytest.raises(socket_addresses.AddressTaken, match=str(serving.registration_socket)):
             async with sdk.serving(Counting(), elsewhere):
                 pytest.fail("it must not serve")
         assert list((short_path / "other").iterdir()) == []
@@ -148,16 +150,16 @@ def test_names_of_sockets_always_fit() -> None:
     assert sockets.registration_socket(folder, "x", "uid").name == "x-uid-reg.sock"
     long = sockets.registration_socket(folder, "example.com/x", "u" * 100)
     assert long.name.endswith("-reg.sock")
-    assert len(bytes(long)) <= addresses.PATH_BYTES_MAX
+    assert len(bytes(long)) <= socket_addresses.PATH_BYTES_MAX
     assert long != sockets.registration_socket(folder, "example.com/x", "v" * 100)
 
 
 def test_a_folder_that_leaves_no_room_is_refused_by_flag_and_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    fits = pathlib.Path("/" + "f" * (addresses.FOLDER_BYTES_MAX - 1))
+    fits = pathlib.Path("/" + "f" * (socket_addresses.FOLDER_BYTES_MAX - 1))
     long = sockets.registration_socket(fits, "example.com/x", "u" * 100)
-    assert len(bytes(long)) == addresses.PATH_BYTES_MAX
+    assert len(bytes(long)) == socket_addresses.PATH_BYTES_MAX
     too_long = fits / "g"
-    with pytest.raises(addresses.AddressTooLong, match="--plugin-dir"):
+    with pytest.raises(socket_addresses.AddressTooLong, match="--plugin-dir"):
         sockets.service_socket(too_long, "example.com/x")
     with pytest.raises(SystemExit) as exited:
         sdk.main(Counting(), ["--registry-dir", str(too_long)])

@@ -12,7 +12,7 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import NodeCondition, NodeStatus, Pod
 from kube_fairlead.api.reserved import ANNOTATION_CORDONED_BY
 from kube_fairlead.client import errors as client_errors
-from kube_fairlead.lifecycle.drain import attempts, blockers, cordons, filters, planning, rollout
+from kube_fairlead.lifecycle.drain import attempts, blockers, cordons, filters, planner, rollout
 from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
 from kube_fairlead.lifecycle.drain.budgets import Budgets
 from kube_fairlead.lifecycle.drain.filters import Judged
@@ -31,7 +31,7 @@ def described(
     silent: bool = False,
 ) -> str:
     judged = [Judged(item, filters.judge(item, options, NOW)) for item in pods]
-    made = planning.plan(judged, known, budgets, options, NOW)
+    made = planner.plan(judged, known, budgets, options, NOW)
     here = node(cordoned=True)
     if silent:
         condition = NodeCondition(type="Ready", status="Unknown", last_transition_time=SINCE)
@@ -87,7 +87,7 @@ def test_pods_are_counted_by_what_blocks_them() -> None:
     options = DrainOptions(force=False)
     judged = [Judged(item, filters.judge(item, options, NOW)) for item in (late, ending, bare, twice)]
     known = {twice.uid: Attempt(cause=Cause.TROUBLE, since=SINCE)}
-    made = planning.plan(judged, known, budgets, options, NOW)
+    made = planner.plan(judged, known, budgets, options, NOW)
     found = blockers.blockers(made, known, budgets, NOW)
     assert {blocker.value: count for blocker, count in found.items()} == {
         "overdue": 1,

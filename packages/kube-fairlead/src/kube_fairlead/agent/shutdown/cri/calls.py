@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from kube_fairlead.agent.shutdown.ending import RuntimeFailed
+from kube_fairlead.agent.shutdown.pod_runtime import RuntimeFailed
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.rpc import client, pipes
 from kube_fairlead.base.rpc.client import Target

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kube_fairlead.agent.shutdown.cri.calls import CriCalls
-from kube_fairlead.agent.shutdown.ending import RuntimeFailed
+from kube_fairlead.agent.shutdown.pod_runtime import RuntimeFailed
 from kube_fairlead.base import logs
 from kube_fairlead.base.clock import Clock
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kube_fairlead.agent.shutdown.cri.calls import CriCalls
 from kube_fairlead.agent.shutdown.cri.hooks import run_hook
-from kube_fairlead.agent.shutdown.ending import OnExit, RunningPod, RuntimeFailed
+from kube_fairlead.agent.shutdown.pod_runtime import OnExit, RunningPod, RuntimeFailed
 from kube_fairlead.base import logs, tasks
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.lifecycle.shutdown_status import ContainerEnd

@@ -14,7 +14,7 @@ import pytest
 
 from kube_fairlead.agent.shutdown.cri.calls import CriCalls, unix_socket
 from kube_fairlead.agent.shutdown.cri.runtime import CriRuntime
-from kube_fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
+from kube_fairlead.agent.shutdown.pod_runtime import RunningPod, RuntimeFailed
 from kube_fairlead.base.clock import RealClock, VirtualClock
 from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
 from kube_fairlead_lab.testing.credentials import CertificateAuthority

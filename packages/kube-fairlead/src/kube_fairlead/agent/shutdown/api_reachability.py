@@ -1,0 +1,40 @@
+"""Whether the API answers, as whoever asked it last has seen."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.client import errors as client_errors
+
+__all__ = ["API_ERRORS", "ApiReachability"]
+
+API_ERRORS: Final = (client_errors.ClientError, api_errors.ApiError, TimeoutError, ExceptionGroup)
+
+
+class ApiReachability:
+    """Known to everybody who talks to the API in a shutdown, so that nobody waits for what another has waited for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.is_lost = False
+
+    @contextlib.asynccontextmanager
+    async def within(self, seconds: float) -> AsyncIterator[None]:
+        """A block that talks to the API, for so long at most. A refusal is an answer too."""
+        try:
+            async with self._clock.timeout(seconds):
+                yield
+        except api_errors.ApiError:
+            self.is_lost = False
+            raise
+        except ExceptionGroup as several:
+            self.is_lost = several.split(api_errors.ApiError)[1] is not None
+            raise
+        except (client_errors.ClientError, TimeoutError):
+            self.is_lost = True
+            raise
+        self.is_lost = False

@@ -1,0 +1,177 @@
+"""The keeper of a real machine, put together for the system it runs on."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from kube_fairlead.agent.shutdown.configuration import AgentConfig, kubelet_is_configured
+from kube_fairlead.agent.shutdown.cri.calls import CriCalls, Dial, named_pipe, unix_socket
+from kube_fairlead.agent.shutdown.cri.runtime import CriRuntime
+from kube_fairlead.agent.shutdown.event_recorder import ShutdownEventRecorder
+from kube_fairlead.agent.shutdown.listener import ShutdownListener
+from kube_fairlead.agent.shutdown.manager import ShutdownDependencies, ShutdownManager, ShutdownOptions
+from kube_fairlead.agent.shutdown.pod_runtime import KubeletControl, PodRuntime
+from kube_fairlead.agent.shutdown.state_file import Machine
+from kube_fairlead.agent.windows.registry import Registry
+from kube_fairlead.agent.windows.service import Service
+from kube_fairlead.base import logs
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.base.metrics import Metrics
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.recorder import EventRecorder
+
+__all__ = ["OWNERS", "ShutdownService", "ShutdownSettings", "is_supported", "this_machine"]
+
+OWNERS: Final = ("auto", "kubelet", "agent")
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+_log = logs.get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ShutdownSettings:
+    """What the command line and its file say about shutdowns."""
+
+    config: AgentConfig
+    environment: Environment
+    owner: str = "auto"
+    service: Service | None = None  # this process, on Windows
+
+
+def is_supported() -> bool:
+    """Whether a shutdown of this system can be heard."""
+    return sys.platform in {"linux", "win32"}
+
+
+def this_machine(clock: Clock) -> Machine:
+    """Which boot this is. The monotonic clock counts from it."""
+    return Machine(_boot_id(), clock.now() - dt.timedelta(seconds=clock.monotonic()))
+
+
+def _boot_id() -> str:
+    try:
+        return Registry().boot_id() if sys.platform == "win32" else _BOOT_ID.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _System:
+    """What differs between systems."""
+
+    ear: ShutdownListener
+    runtime: PodRuntime
+    kubelet: KubeletControl
+
+
+def _linux(settings: ShutdownSettings, clock: Clock) -> _System:
+    from kube_fairlead.agent.shutdown.lock_store import find_lock_store
+    from kube_fairlead.agent.shutdown.logind_listener import LogindListener, LogindPlaces
+    from kube_fairlead.agent.shutdown.systemd_kubelet import SystemdKubelet
+
+    config, environment = settings.config, settings.environment
+    places = LogindPlaces()
+    if address := environment.get("DBUS_SYSTEM_BUS_ADDRESS"):
+        places = dataclasses.replace(places, bus_address=address)
+    return _System(
+        ear=LogindListener(clock, find_lock_store(environment, process_id=os.getpid()), places),
+        runtime=_runtime(unix_socket(config.runtime_endpoint), clock),
+        kubelet=SystemdKubelet(clock, unit=config.kubelet_unit, bus_address=places.bus_address),
+    )
+
+
+def _windows(settings: ShutdownSettings, clock: Clock, service: Service) -> _System:
+    from kube_fairlead.agent.shutdown.preshutdown_listener import PreshutdownListener
+    from kube_fairlead.agent.shutdown.windows_kubelet import WindowsKubelet
+    from kube_fairlead.agent.windows.processes import Processes
+    from kube_fairlead.agent.windows.scm import ServiceManager
+
+    config, manager = settings.config, ServiceManager()
+    is_configured = kubelet_is_configured(config.kubelet_config_file)
+    return _System(
+        ear=PreshutdownListener(
+            service,
+            manager,
+            Registry(),
+            clock,
+            kubelet=config.kubelet_unit,
+            kubelet_owns=settings.owner == "kubelet" or (settings.owner == "auto" and is_configured),
+        ),
+        runtime=_runtime(named_pipe(config.runtime_endpoint), clock),
+        kubelet=WindowsKubelet(
+            clock,
+            manager,
+            Processes(),
+            name=config.kubelet_unit,
+            is_configured=is_configured,
+        ),
+    )
+
+
+def _runtime(dial: Dial, clock: Clock) -> CriRuntime:
+    calls = CriCalls(dial, clock)
+    calls.make_ready()
+    return CriRuntime(calls, clock)
+
+
+class ShutdownService:
+    """A keeper and what it needs to run. `problem` says why the machine might not wait, if it might not."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: ShutdownSettings,
+        metrics: Metrics,
+        *,
+        node_name: str,
+        folder: Path,
+        interrupt: Callable[[str], None],
+        is_quiet: Callable[[], bool],
+        well_known_conditions: bool,
+        records_events: bool,
+    ) -> None:
+        config, clock, service = settings.config, client.clock, settings.service
+        system = _linux(settings, clock) if service is None else _windows(settings, clock, service)
+        own_pod = settings.environment.get("POD_UID")
+        self._ear = system.ear
+        self._recorder = EventRecorder(client, controller="fairlead.dev/shutdown", instance=node_name)
+        self._keeper = ShutdownManager(
+            client,
+            ShutdownOptions(
+                node_name=node_name,
+                config=config.shutdown,
+                folder=folder,
+                owner=settings.owner,
+                # On Windows a kubelet that is configured may not hear the notice (nssm): its control knows.
+                kubelet_is_configured=service is None and kubelet_is_configured(config.kubelet_config_file),
+                well_known_conditions=well_known_conditions,
+                records_events=records_events,
+                own_pods=frozenset({own_pod} if own_pod else ()),
+            ),
+            ShutdownDependencies(
+                ear=system.ear,
+                runtime=system.runtime,
+                kubelet=system.kubelet,
+                machine=this_machine(clock),
+                interrupt=interrupt,
+                is_quiet=is_quiet,
+            ),
+            ShutdownEventRecorder(self._recorder, metrics),
+        )
+
+    @property
+    def problem(self) -> str:
+        """Why the machine might not wait for its pods."""
+        return self._ear.problem
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with self._recorder.running():
+            await self._keeper.run()
