@@ -41,7 +41,7 @@ func main() {
 	}
 	endpoint := filepath.Join(*plugins, "touch.example.com.sock")
 
-	// The service comes first: whoever finds the registration calls it at once.
+	// The service comes first: the agent that finds the registration calls it at once.
 	service := grpc.NewServer()
 	lifecyclepb.RegisterLifecycleDriverServer(service, &driver{folder: *work})
 	go serve(service, endpoint)
@@ -72,7 +72,7 @@ func serve(server *grpc.Server, path string) {
 	}
 }
 
-// registrar tells the agent who this is, as it would tell a kubelet.
+// registrar reports the driver to the agent, as a plugin does to a kubelet.
 type registrar struct {
 	registrationpb.UnimplementedRegistrationServer
 	endpoint string
@@ -88,9 +88,9 @@ func (r *registrar) GetInfo(context.Context, *registrationpb.InfoRequest) (*regi
 }
 
 func (r *registrar) NotifyRegistrationStatus(
-	_ context.Context, told *registrationpb.RegistrationStatus,
+	_ context.Context, status *registrationpb.RegistrationStatus,
 ) (*registrationpb.RegistrationStatusResponse, error) {
-	log.Printf("registered: %v %s", told.PluginRegistered, told.Error)
+	log.Printf("registered: %v %s", status.PluginRegistered, status.Error)
 	return &registrationpb.RegistrationStatusResponse{}, nil
 }
 

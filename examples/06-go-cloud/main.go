@@ -1,7 +1,7 @@
 // A cloud in Go. It knows nothing of Fairlead but proto/fairlead/cloud/v1alpha1.
 //
 // The cloud is a small one: machines, routes and load balancers are what a file says. That is enough to show what a
-// server has to do: prove who it is and ask the manager to, answer about many machines at once, tell "gone" from "not
+// server has to do: prove who it is and ask the manager to, answer about many machines at once, distinguish "gone" from "not
 // found this time", and let every call be repeated.
 package main
 
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// mutual makes both sides prove who they are: whoever answers decides which nodes are deleted.
+// mutual makes both sides prove who they are: the provider's answers decide which nodes are deleted.
 func mutual(certificate, key, authority string) (credentials.TransportCredentials, error) {
 	own, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {

@@ -717,7 +717,7 @@ func (x *Route) GetBlackhole() bool {
 type ListRoutesRequest struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	ClusterName string                 `protobuf:"bytes,1,opt,name=cluster_name,json=clusterName,proto3" json:"cluster_name,omitempty"`
-	// All nodes, whosever they are, so that targets can be told by name; without labels and annotations.
+	// All nodes of the cluster, owned or not, so that targets are known by name; without labels and annotations.
 	Nodes         []*Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1564,7 +1564,7 @@ type EnsureLoadBalancerResponse_RetryAfterSeconds struct {
 }
 
 type EnsureLoadBalancerResponse_ImplementedElsewhere struct {
-	// Another controller looks after load balancers of this cloud.
+	// Another controller manages the load balancers of this cloud.
 	ImplementedElsewhere bool `protobuf:"varint,3,opt,name=implemented_elsewhere,json=implementedElsewhere,proto3,oneof"`
 }
 
