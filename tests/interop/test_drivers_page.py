@@ -138,7 +138,7 @@ async def test_probes_and_metrics(control_plane: ControlPlane, api: RawApi, name
         assert "[+]registration ok: no agent has called yet" in (await ask(port.number, "/readyz?verbose"))[1]
         await registry.notify(registered=False, error="it offers nothing")
         assert [(await ask(port.number, page))[0] for page in ("/healthz", "/livez", "/readyz")] == [200, 200, 500]
-        assert "refused the registration: it offers nothing" in (await ask(port.number, "/readyz"))[1]
+        assert "rejected the registration: it offers nothing" in (await ask(port.number, "/readyz"))[1]
         await registry.notify(registered=True)
         assert (await ask(port.number, "/readyz"))[0] == 200
         work = Work(

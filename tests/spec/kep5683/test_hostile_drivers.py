@@ -239,7 +239,12 @@ async def test_drivers_that_answer_wrongly(site: Site, admin: RawApi, unique_nam
         "twice": ([GRPC, reached(f"{named('twice')}-a", node) * 2, OK], None, "Failed", "answered twice"),
         "elsewhere": ([GRPC, reached(f"{named('elsewhere')}-a", "other"), OK], None, "Failed", "nobody asked for"),
         "too-far": ([GRPC, reached(f"{named('too-far')}-b", node), OK], None, "Failed", "nobody asked for"),
-        "two-ends": (good_start("two-ends"), [GRPC, result("two-ends") * 2, OK], "Failed", "went on after its result"),
+        "two-ends": (
+            good_start("two-ends"),
+            [GRPC, result("two-ends") * 2, OK],
+            "Failed",
+            "sent a message after its result",
+        ),
         "no-end": (good_start("no-end"), [GRPC, OK], "Failed", "without a result"),
         "backwards": (good_start("backwards"), [GRPC, backwards, OK], "Failed", ""),
         "big": (good_start("big"), [GRPC, b"\0\x7f\xff\xff\xff" + b"x" * 60_000], "Failed", "more than"),

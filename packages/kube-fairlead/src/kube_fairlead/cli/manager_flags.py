@@ -218,7 +218,7 @@ def serving_options(flags: Mapping[str, Any], connect: Callable[[], Client]) -> 
 
     certificate, key = flags["tls_cert_file"], flags["tls_private_key_file"]
     if bool(certificate) is not bool(key):
-        raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together; name both or neither")
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file: set both or neither")
     if certificate:
         values.check_key_pair(certificate, key)
     elif flags["secure_port"] and importlib.util.find_spec("cryptography") is None:

@@ -1,9 +1,9 @@
 """The protocol between a node's agent and lifecycle drivers: messages, channels, and gRPC over a unix socket.
 
-Here belongs everything that both sides must agree on: what is said (`messages`), how it is spelt on the wire
-(`contracts`, compiled from `proto/`; `codec`), how one side calls (`channel`; `grpc` and `memory` are its variants)
-and how the other serves (`server`); the transport of both is `base.rpc`. A driver is not trusted: whatever it sends, a
-call ends in an answer or in one of `errors`. What is called when never belongs here: that is the agent's; nor what a
-driver does.
-Before: `client`. After: `agent`, which calls, and `drivers`, which serve.
+Here belongs everything that both sides must agree on: the content of messages (`messages`), their encoding
+(`contracts`, compiled from `proto/`; `codec`), the calls of the agent (`channels`; `grpc_channel` and `memory_channel`
+implement them) and the server of a driver (`server`). The transport of both is `base.rpc`. A driver is not trusted:
+every call ends in a valid answer or in one of `errors`. The order of the calls belongs in `claimant`, the work of a
+driver in `drivers`.
+Before: `client`. After: `claimant`, which calls, and `drivers`, which serve.
 """

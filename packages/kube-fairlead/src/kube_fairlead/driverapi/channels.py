@@ -1,4 +1,4 @@
-"""The seam between an agent and its drivers. Over a socket it is gRPC; in tests and simulation it is a plain call."""
+"""The interface between an agent and its drivers: gRPC over a socket, or a function call in tests and simulation."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ __all__ = ["DriverChannel", "DriverService", "RegistrationChannel"]
 
 
 class DriverChannel(Protocol):
-    """Calls one driver. Raises `errors.DriverError` only; cancelling a call ends it on the driver's side too.
+    """Calls one driver. Raises `errors.DriverError` only. Cancelling a call also cancels it in the driver.
 
-    `timeout_seconds` tells the driver how long the caller will wait. The caller's own clock ends the wait.
+    `timeout_seconds` is sent to the driver as the time limit of the call. The caller ends the call by its own clock.
     """
 
     async def get_transitions(self, node_name: str) -> Sequence[OfferedTransition]:
-        """Which transitions the driver carries out."""
+        """Read the transitions that the driver offers."""
         ...
 
     async def start(self, work: Work, *, timeout_seconds: float | None = None) -> Reached:
-        """Enter the start state."""
+        """Bring the node to the start state."""
         ...
 
     async def end(
         self, work: Work, on_progress: Callable[[Progress], None], *, timeout_seconds: float | None = None
     ) -> Reached:
-        """Bring the node to the end state, telling of progress on the way."""
+        """Bring the node to the end state. `on_progress` receives the progress."""
         ...
 
 
 class RegistrationChannel(Protocol):
-    """Calls one plugin that wants to be known."""
+    """Calls one plugin that registers."""
 
     async def get_info(self) -> PluginInfo:
-        """Who it is."""
+        """Read its name, type and endpoint."""
         ...
 
     async def notify(self, *, registered: bool, error: str = "") -> None:
-        """Tell it whether it is known now."""
+        """Report whether the agent registered it."""
         ...
 
 
 class DriverService(Protocol):
-    """The other side: what serves the calls. An exception is the answer; `errors.DriverRefused` chooses its words."""
+    """Serves the calls, in the driver. An exception fails the call; `errors.DriverRefused` sets the message."""
 
     async def get_transitions(self, node_name: str) -> Sequence[OfferedTransition]:
-        """Which transitions are carried out here."""
+        """The transitions that the driver offers."""
         ...
 
     async def start(self, work: Work) -> Reached:
-        """Enter the start state."""
+        """Bring the node to the start state."""
         ...
 
     async def end(self, work: Work, on_progress: Callable[[Progress], None]) -> Reached:

@@ -1,4 +1,4 @@
-"""Between plain data and protobuf messages. Nothing else touches the latter."""
+"""Converts plain data to protobuf messages and back. No other module uses the protobuf messages."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ __all__ = [
 _PACKAGE: Final = contracts.DRIVER_SERVICE.rpartition(".")[0]
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _NANOSECONDS: Final = 1000
-# The API counts in int64 too, but a driver has no reason to say more than this, or less than nothing.
+# The limit of counts that a driver may send. int64 allows more, but JSON numbers are exact up to here only.
 _COUNT_MAX: Final = 1 << 53
 
 
 def encode_info(info: PluginInfo) -> Any:
-    """A PluginInfo."""
+    """Encode a PluginInfo."""
     return contracts.message("pluginregistration.PluginInfo")(
         type=info.type, name=info.name, endpoint=info.endpoint, supported_versions=list(info.supported_versions)
     )
 
 
 def decode_info(message: Any) -> PluginInfo:
-    """What a plugin says of itself."""
+    """Decode a PluginInfo."""
     return PluginInfo(
         type=message.type,
         name=message.name,
@@ -50,7 +50,7 @@ def decode_info(message: Any) -> PluginInfo:
 
 
 def encode_transitions(transitions: Iterable[OfferedTransition]) -> Any:
-    """A GetTransitionsResponse."""
+    """Encode a GetTransitionsResponse."""
     answer = contracts.message(f"{_PACKAGE}.GetTransitionsResponse")()
     for offered in transitions:
         message = answer.transitions.add(name=offered.name, start=offered.start, end=offered.end, sla=offered.sla)
@@ -64,16 +64,16 @@ def encode_transitions(transitions: Iterable[OfferedTransition]) -> Any:
 
 
 def decode_transitions(answer: Any) -> list[OfferedTransition]:
-    """What a driver offers."""
+    """Decode a GetTransitionsResponse."""
     return [_decode_transition(message) for message in answer.transitions]
 
 
 def _decode_transition(message: Any) -> OfferedTransition:
     chosen = message.WhichOneof("nodes")
     if chosen == "all_nodes" and not message.all_nodes:
-        raise DriverMisbehaved(f"transition {message.name!r} says all_nodes: false, which means no node at all")
+        raise DriverMisbehaved(f"transition {message.name!r} has all_nodes: false, which selects no node")
     if chosen == "node_name" and not message.node_name:
-        raise DriverMisbehaved(f"transition {message.name!r} is for a node without a name")
+        raise DriverMisbehaved(f"transition {message.name!r} has an empty node_name")
     return OfferedTransition(
         name=message.name,
         start=message.start,
@@ -110,7 +110,7 @@ def _decode_selector(message: Any) -> NodeSelector:
 
 
 def encode_work(work: Work) -> Any:
-    """A Work."""
+    """Encode a Work."""
     message = contracts.message(f"{_PACKAGE}.Work")(
         event_uid=work.event_uid,
         event_name=work.event_name,
@@ -122,14 +122,14 @@ def encode_work(work: Work) -> Any:
         options=dict(work.options),
     )
     if work.deadline is not None:
-        # In whole numbers: a float does not hold the microseconds of a far future.
+        # In whole numbers: a float cannot represent the microseconds of a distant time.
         message.deadline.seconds = (work.deadline - _EPOCH) // dt.timedelta(seconds=1)
         message.deadline.nanos = work.deadline.microsecond * _NANOSECONDS
     return message
 
 
 def decode_work(message: Any) -> Work:
-    """What a driver is asked to do."""
+    """Decode a Work."""
     deadline = None
     if message.HasField("deadline"):
         whole = _EPOCH + dt.timedelta(seconds=message.deadline.seconds)
@@ -148,19 +148,19 @@ def decode_work(message: Any) -> Work:
 
 
 def encode_reached(reached: Reached) -> Any:
-    """A LifecycleTransitionResponse."""
+    """Encode a LifecycleTransitionResponse."""
     return contracts.message(f"{_PACKAGE}.LifecycleTransitionResponse")(
         lifecycle_condition=reached.state, node_name=reached.node_name
     )
 
 
 def decode_reached(message: Any) -> Reached:
-    """The state that a driver says was reached."""
+    """Decode a LifecycleTransitionResponse."""
     return Reached(state=message.lifecycle_condition, node_name=message.node_name)
 
 
 def encode_progress(progress: Progress) -> Any:
-    """A Progress."""
+    """Encode a Progress."""
     message = contracts.message(f"{_PACKAGE}.Progress")(
         done=progress.done, total=progress.total, unit=progress.unit, message=progress.message
     )
@@ -177,9 +177,11 @@ def encode_progress(progress: Progress) -> Any:
 
 
 def decode_progress(message: Any) -> Progress:
-    """How far a driver says it has come."""
+    """Decode a Progress."""
     if not (0 <= message.done <= _COUNT_MAX and 0 <= message.total <= _COUNT_MAX):
-        raise DriverMisbehaved(f"progress of {message.done} of {message.total} is no progress")
+        raise DriverMisbehaved(
+            f"progress must have counts from 0 to {_COUNT_MAX}, got {message.done} of {message.total}"
+        )
     pods = tuple(_decode_pod(pod) for pod in message.pods)
     return Progress(done=message.done, total=message.total, unit=message.unit, message=message.message, pods=pods)
 
@@ -188,7 +190,9 @@ def _decode_pod(message: Any) -> PodReport:
     if not message.name or not message.uid:
         raise DriverMisbehaved(f"progress names a pod without a name or a uid: {message.name!r}, {message.uid!r}")
     if not 0 <= message.attempts <= _COUNT_MAX:
-        raise DriverMisbehaved(f"progress says that pod {message.name} was asked {message.attempts} times")
+        raise DriverMisbehaved(
+            f"progress of pod {message.name}: attempts must be from 0 to {_COUNT_MAX}, got {message.attempts}"
+        )
     return PodReport(
         namespace=message.namespace,
         name=message.name,

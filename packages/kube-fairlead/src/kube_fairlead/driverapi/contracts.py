@@ -1,4 +1,4 @@
-"""The compiled `proto/`: message classes and method paths, made at run time from the descriptors beside this file."""
+"""The compiled `proto/`: message classes and methods, created at run time from the descriptors beside this file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 PLUGIN_TYPE: Final = "LifecyclePlugin"
-# What a driver lists in supported_versions; the full name of the service is DRIVER_SERVICE, as it is with DRA.
+# The entry of supported_versions. The full name of the service is DRIVER_SERVICE; DRA has the same two names.
 DRIVER_VERSION: Final = "v1alpha1.LifecycleDriver"
 DRIVER_SERVICE: Final = "fairlead.lifecycle.v1alpha1.LifecycleDriver"
 REGISTRATION_SERVICE: Final = "pluginregistration.Registration"
@@ -35,5 +35,5 @@ def message(full_name: str) -> Any:
 
 
 def method_types(service: str, method: str) -> tuple[Any, Any]:
-    """The classes of a method's request and of its answer."""
+    """The classes of a method's request and response."""
     return _CONTRACT.method_types(service, method)

@@ -1,9 +1,9 @@
-"""What can go wrong with a driver.
+"""Errors of calls to a driver.
 
 DriverError
-├── DriverGone          not reachable, or it went away in the middle: calling again may help
-├── DriverRefused       it answered with an error: the event has failed, and these are its words
-└── DriverMisbehaved    it broke the protocol: there is no point in listening further
+├── DriverGone          the driver is not reachable, or the connection broke: the caller may retry
+├── DriverRefused       the driver answered with an error: the event fails with its message
+└── DriverMisbehaved    the driver violated the protocol: the caller ends the call
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ __all__ = ["DriverError", "DriverGone", "DriverMisbehaved", "DriverRefused"]
 
 
 class DriverError(Exception):
-    """Anything about a driver that a caller may want to handle. Its text is for people.
+    """The base of all errors of a call to a driver. Its message is written for users.
 
     `code` is the gRPC status that the call ended with; None if it ended without one.
     """
 
-    def __init__(self, words: str, *, code: int | None = None) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, *, code: int | None = None) -> None:
+        super().__init__(message)
         self.code = code
 
 
 class DriverGone(DriverError):
-    """Raised when the call ended, but not the work: the driver is not there, or went away."""
+    """Raised when the driver is not reachable or the connection broke. The work may have continued."""
 
 
 class DriverRefused(DriverError):
-    """Raised when the driver answered with an error; a driver raises it itself to fail with these words."""
+    """Raised when the driver answered with an error. A driver raises it to fail the event with this message."""
 
 
 class DriverMisbehaved(DriverError):
-    """Raised when what came is no answer at all."""
+    """Raised when the driver's answer violates the protocol."""

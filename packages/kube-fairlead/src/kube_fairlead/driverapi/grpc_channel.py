@@ -1,4 +1,4 @@
-"""Calling drivers and plugins over their unix sockets."""
+"""Calls drivers and plugins by gRPC over their unix sockets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kube_fairlead.driverapi.messages import OfferedTransition, PluginInfo, Prog
 
 __all__ = ["GrpcDriverChannel", "GrpcRegistrationChannel"]
 
-# The call ended, not the work.
+# The call ended, but the driver may still work. The caller may retry.
 _GONE: Final = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE})
 
 
@@ -27,12 +27,12 @@ class GrpcDriverChannel:
         self.path = path
 
     async def get_transitions(self, node_name: str) -> Sequence[OfferedTransition]:
-        """Which transitions the driver carries out."""
+        """Read the transitions that the driver offers."""
         answer = await _unary(self.path, contracts.DRIVER_SERVICE, "GetTransitions", {"node_name": node_name})
         return codec.decode_transitions(answer)
 
     async def start(self, work: Work, *, timeout_seconds: float | None = None) -> Reached:
-        """Enter the start state."""
+        """Bring the node to the start state."""
         answer = await _unary(
             self.path,
             contracts.DRIVER_SERVICE,
@@ -55,7 +55,7 @@ class GrpcDriverChannel:
             async with contextlib.aclosing(messages):
                 async for data in messages:
                     if result is not None:
-                        raise DriverMisbehaved("the driver went on after its result")
+                        raise DriverMisbehaved("the driver sent a message after its result")
                     answer = _parse(answer_type, data)
                     match answer.WhichOneof("content"):
                         case "progress":
@@ -63,7 +63,7 @@ class GrpcDriverChannel:
                         case "result":
                             result = codec.decode_reached(answer.result)
                         case _:
-                            pass  # something that a later version of the protocol may mean
+                            pass  # an answer of a later version of the protocol
         if result is None:
             raise DriverMisbehaved("the driver ended the stream without a result")
         return result
@@ -76,11 +76,11 @@ class GrpcRegistrationChannel:
         self.path = path
 
     async def get_info(self) -> PluginInfo:
-        """Who it is."""
+        """Read its name, type and endpoint."""
         return codec.decode_info(await _unary(self.path, contracts.REGISTRATION_SERVICE, "GetInfo", {}))
 
     async def notify(self, *, registered: bool, error: str = "") -> None:
-        """Tell it whether it is known now."""
+        """Report whether the agent registered it."""
         fields = {"plugin_registered": registered, "error": error}
         await _unary(self.path, contracts.REGISTRATION_SERVICE, "NotifyRegistrationStatus", fields)
 
@@ -108,18 +108,18 @@ def _translated() -> Iterator[None]:
 
 
 def _driver_error(error: RpcError) -> DriverError:
-    words = str(error)
+    message = str(error)
     match error:
         case Unreachable():
-            return DriverGone(words)
+            return DriverGone(message)
         case StatusError(code=code) if code in _GONE:
-            return DriverGone(words, code=code)
+            return DriverGone(message, code=code)
         case StatusError(code=Code.UNIMPLEMENTED as code):
-            return DriverMisbehaved(words, code=code)
+            return DriverMisbehaved(message, code=code)
         case StatusError(code=code):
-            return DriverRefused(words, code=code)
+            return DriverRefused(message, code=code)
         case _:
-            return DriverMisbehaved(words)
+            return DriverMisbehaved(message)
 
 
 def _parse(message_type: Any, data: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""A channel without a socket: the driver runs in the caller's own task. For tests, simulation and built-in drivers."""
+"""A channel without a socket: the driver runs in the caller's task. For tests, simulation and built-in drivers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["MemoryChannel"]
 
 
 class MemoryChannel:
-    """Calls a `DriverService` directly. `connected` turned off is a driver that is not there."""
+    """Calls a `DriverService` directly. With `connected` set to False, every call raises `DriverGone`."""
 
     def __init__(self, service: DriverService) -> None:
         self._service = service
         self.connected = True
 
     async def get_transitions(self, node_name: str) -> Sequence[OfferedTransition]:
-        """Which transitions the driver carries out."""
+        """Read the transitions that the driver offers."""
         self._check_connected()
         try:
             return await self._service.get_transitions(node_name)
@@ -27,8 +27,8 @@ class MemoryChannel:
             raise _as_driver_error(error) from error
 
     async def start(self, work: Work, *, timeout_seconds: float | None = None) -> Reached:
-        """Enter the start state."""
-        del timeout_seconds  # the work itself says when its deadline is
+        """Bring the node to the start state."""
+        del timeout_seconds  # the work has its own deadline
         self._check_connected()
         try:
             return await self._service.start(work)

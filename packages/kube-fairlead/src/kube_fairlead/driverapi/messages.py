@@ -1,4 +1,4 @@
-"""What agent and driver tell each other, as plain data. `codec` spells it for the wire."""
+"""The messages between agent and driver, as plain data. `codec` converts them to protobuf."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["OfferedTransition", "PluginInfo", "PodReport", "Progress", "Reached"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:
-    """Who a plugin says it is."""
+    """The name, type and endpoint that a plugin registers with."""
 
     type: str
     name: str
@@ -23,7 +23,7 @@ class PluginInfo:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTransition:
-    """A transition that a driver carries out. With neither node name nor selector it is for all nodes."""
+    """A transition that a driver offers. Without a node name and a selector it is for all nodes."""
 
     name: str
     start: str
@@ -35,7 +35,7 @@ class OfferedTransition:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One event to carry out. The uid is the key of idempotence."""
+    """One event for the driver to carry out. Calls with the same event uid are for the same work."""
 
     event_uid: str
     event_name: str
@@ -58,7 +58,7 @@ class Reached:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PodReport:
-    """One pod that a driver has to move."""
+    """One pod that a driver evicts or moves, and its result so far."""
 
     namespace: str
     name: str
@@ -70,9 +70,9 @@ class PodReport:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a driver has come; a total of 0 means that it does not know.
+    """The progress of a driver. A total of 0 means that the total is not known.
 
-    Pods are those it has to move, each time all of them; none means that there is nothing new to say of them.
+    `pods` lists all pods that the driver evicts or moves. An empty list means that they have not changed.
     """
 
     done: int = 0

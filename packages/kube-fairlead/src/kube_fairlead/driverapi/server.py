@@ -1,4 +1,4 @@
-"""Serving the protocol on a unix socket: any `DriverService`, a registration, and health."""
+"""Serves the protocol on a unix socket: a `DriverService`, its registration, and health checks."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ __all__ = ["DriverHandler", "HealthHandler", "RegistrationHandler", "serving"]
 _SERVING: Final = 1
 _NOT_SERVING: Final = 2
 _SERVICE_UNKNOWN: Final = 3
-# How soon a watcher hears of a change.
+# How often the health is checked for a watcher.
 _HEALTH_SECONDS: Final = 1.0
-# Room for a burst; a driver that counts faster than its caller reads keeps only the newest.
+# The queue of unsent progress. When it is full, the newest report replaces the one before it.
 _UNSENT_MAX: Final = 16
 
 _log = logs.get_logger(__name__)
 
 
 class _Handler:
-    """The methods of one service: `serve_<method>` takes the request's message, and sends messages."""
+    """The methods of one service: `serve_<method>` takes the request and sends responses."""
 
     SERVICE = ""
     METHODS: tuple[str, ...] = ()
 
     def methods(self) -> dict[str, Handler]:
-        """What to call for which path."""
+        """The handler of each path."""
         return {f"/{self.SERVICE}/{name}": self._handler(name) for name in self.METHODS}
 
     def _handler(self, name: str) -> Handler:
@@ -53,14 +53,14 @@ class _Handler:
             try:
                 message = request_type.FromString(request)
             except DecodeError as error:
-                raise StatusError(Code.INTERNAL, f"the request is no {request_type.DESCRIPTOR.name}") from error
+                raise StatusError(Code.INTERNAL, f"malformed {request_type.DESCRIPTOR.name}") from error
             await serve(message, send)
 
         return handle
 
 
 class DriverHandler(_Handler):
-    """Serves a `DriverService`. A call that the end of `serving` interrupts tells its caller to come again."""
+    """Serves a `DriverService`. Calls that run when `serving` ends fail as Unavailable, and the agent retries."""
 
     SERVICE = contracts.DRIVER_SERVICE
     METHODS = ("GetTransitions", "StartLifecycleTransition", "EndLifecycleTransition")
@@ -72,7 +72,7 @@ class DriverHandler(_Handler):
         self._idle.set()
 
     async def wait_idle(self) -> None:
-        """Wait until every call that is under way has been answered."""
+        """Wait until every running call has been answered."""
         await self._idle.wait()
 
     async def serve_get_transitions(self, request: Any, send: Send) -> None:
@@ -90,17 +90,17 @@ class DriverHandler(_Handler):
             await send(codec.encode_reached(reached).SerializeToString())
 
     async def serve_end_lifecycle_transition(self, request: Any, send: Send) -> None:
-        """Answer EndLifecycleTransition: progress as it comes, then the result."""
+        """Answer EndLifecycleTransition: each report of progress, then the result."""
         _, answer_type = contracts.method_types(self.SERVICE, "EndLifecycleTransition")
 
         async def send_progress(progress: Progress) -> None:
             await send(answer_type(progress=codec.encode_progress(progress)).SerializeToString())
 
         with self._counted():
-            outbox = _Outbox(send_progress)
+            sender = _ProgressSender(send_progress)
             with _answering("EndLifecycleTransition"):
-                async with outbox.running():
-                    reached = await self._service.end(codec.decode_work(request.work), outbox.put)
+                async with sender.running():
+                    reached = await self._service.end(codec.decode_work(request.work), sender.put)
             await send(answer_type(result=codec.encode_reached(reached)).SerializeToString())
 
     @contextlib.contextmanager
@@ -115,19 +115,19 @@ class DriverHandler(_Handler):
                 self._idle.set()
 
 
-class _Outbox:
-    """Progress on its way: a driver tells of it without waiting, and the caller gets it in order."""
+class _ProgressSender:
+    """A queue of progress: the driver adds reports without waiting, and the caller receives them in order."""
 
     def __init__(self, send: Callable[[Progress], Awaitable[None]]) -> None:
         self._send = send
         self._unsent: list[Progress] = []
-        self._news = asyncio.Event()
+        self._added = asyncio.Event()
 
     def put(self, progress: Progress) -> None:
         if len(self._unsent) >= _UNSENT_MAX:
             self._unsent.pop()
         self._unsent.append(progress)
-        self._news.set()
+        self._added.set()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -138,8 +138,8 @@ class _Outbox:
 
     async def _run(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._added.wait()
+            self._added.clear()
             await self._send_all()
 
     async def _send_all(self) -> None:
@@ -148,7 +148,7 @@ class _Outbox:
 
 
 class RegistrationHandler(_Handler):
-    """Says who the plugin is, and hears whether it is known."""
+    """Answers with the name of the plugin, and receives whether the agent registered it."""
 
     SERVICE = contracts.REGISTRATION_SERVICE
     METHODS = ("GetInfo", "NotifyRegistrationStatus")
@@ -163,13 +163,13 @@ class RegistrationHandler(_Handler):
         await send(codec.encode_info(self._info).SerializeToString())
 
     async def serve_notify_registration_status(self, request: Any, send: Send) -> None:
-        """Hear how it went."""
+        """Receive the result of the registration."""
         self._on_status(request.plugin_registered, request.error)
         await send(contracts.message("pluginregistration.RegistrationStatusResponse")().SerializeToString())
 
 
 class HealthHandler(_Handler):
-    """grpc.health.v1: whether the driver can do its work, asked or watched."""
+    """grpc.health.v1: whether the driver can work, by Check or Watch."""
 
     SERVICE = contracts.HEALTH_SERVICE
     METHODS = ("Check", "Watch")
@@ -187,12 +187,12 @@ class HealthHandler(_Handler):
 
     async def serve_watch(self, request: Any, send: Send) -> None:
         """Answer Watch: now, and at every change."""
-        told: Any = None
+        sent: Any = None
         while True:
             answer = self._answer(request.service)
-            if answer != told:
+            if answer != sent:
                 await send(answer.SerializeToString())
-                told = answer
+                sent = answer
             await self._clock.sleep(_HEALTH_SECONDS)
 
     def _answer(self, service: str) -> Any:
@@ -203,13 +203,13 @@ class HealthHandler(_Handler):
 
 @contextlib.asynccontextmanager
 async def serving(path: Path, *handlers: _Handler) -> AsyncIterator[None]:
-    """Serve on a socket that only its owner may use, for as long as the block lasts; then the socket is gone.
+    """Serve on a socket that only its owner may use while the block lasts. Then the socket is removed.
 
-    The socket appears under its name only when it is ready to answer: an agent that watches the folder connects at
-    once. One that a killed process left behind is replaced.
+    The socket gets its name only when the server is ready, because an agent that watches the folder connects at
+    once. A socket that a killed process left behind is replaced.
 
     Raises:
-        addresses.AddressTaken: another process serves there.
+        socket_addresses.AddressTaken: another process serves on this path.
     """
     methods = {path: handler for one in handlers for path, handler in one.methods().items()}
     limits = Limits(message_bytes_max=contracts.MESSAGE_BYTES_MAX)
@@ -222,7 +222,7 @@ async def serving(path: Path, *handlers: _Handler) -> AsyncIterator[None]:
 
 @contextlib.contextmanager
 def _answering(method: str) -> Iterator[None]:
-    """What a driver raises, as the gRPC status that says it."""
+    """Convert the exceptions of a driver to gRPC statuses."""
     try:
         yield
     except DriverRefused as error:
@@ -230,7 +230,7 @@ def _answering(method: str) -> Iterator[None]:
     except DriverGone as error:
         raise StatusError(Code.UNAVAILABLE, str(error)) from error
     except Exception as error:
-        _log.exception("the driver failed", method=method)
+        _log.exception("driver call failed", method=method)
         raise StatusError(Code.UNKNOWN, f"{type(error).__name__}: {error}") from error
 
 

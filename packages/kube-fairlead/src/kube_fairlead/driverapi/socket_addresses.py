@@ -1,4 +1,4 @@
-"""How long the path of a socket may be, and what is said when somebody else serves there."""
+"""The paths of sockets: their longest length, and the error when another process serves on one."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import Final
 
 __all__ = ["FOLDER_BYTES_MAX", "PATH_BYTES_MAX", "AddressTaken", "AddressTooLong", "check_folder"]
 
-# The kernel takes 108 bytes with a terminating zero; one is kept for the leading point of a socket that is not ready.
+# The kernel allows 108 bytes with the terminating zero. One is for the leading dot of a socket that is not ready.
 PATH_BYTES_MAX: Final = 106
-# A driver whose name is long has 16 letters made of it, and "-reg.sock" after them.
+# A long driver name is replaced by 16 characters of its hash; "-reg.sock" follows.
 FOLDER_BYTES_MAX: Final = PATH_BYTES_MAX - len("/") - 16 - len("-reg.sock")
 
 
 class AddressTaken(OSError):
-    """Raised for a socket that another process serves, which is not pushed aside. Its text is for people."""
+    """Raised when another process serves on the path. Its message is written for users."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"another process serves {path} already; stop it, or have this one serve beside it with another --instance;"
-            " the driver of another node needs a --registry-dir and a --plugin-dir of its own"
+            f"another process already serves {path}; stop it, or start this one with another --instance;"
+            " a driver for another node needs its own --registry-dir and --plugin-dir"
         )
 
 
 class AddressTooLong(ValueError):
-    """Raised for a folder whose path leaves no room for the sockets in it. Its text is for people."""
+    """Raised when the path of a folder is too long for sockets in it. Its message is written for users."""
 
 
 def check_folder(folder: Path, *, flag: str) -> None:
-    """Refuse a folder in which no socket could be bound, whatever its name.
+    """Reject a folder whose path is too long for sockets in it.
 
     Raises:
-        AddressTooLong: it is one.
+        AddressTooLong: the path is too long.
     """
     length = len(bytes(folder.absolute()))
     if length > FOLDER_BYTES_MAX:

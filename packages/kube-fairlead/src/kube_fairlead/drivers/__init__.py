@@ -1,7 +1,7 @@
-"""Lifecycle drivers: what really happens to a node.
+"""Lifecycle drivers: the programs on a node that carry out transitions.
 
-Here belong the drivers that Fairlead brings along, a folder each, and the SDK (`sdk`) that makes a driver of any
-one small class. A driver does its work and says how far it has come; it never claims an event, writes a Node condition
-or an event's status: that is the agent's, whom it meets only through `driverapi`.
-Before: `agent`, which calls. After: nothing; this is where a transition takes place.
+Here belong the drivers of Fairlead, a folder each, and the SDK (`sdk`) that serves a driver written as one class. A
+driver does its work and reports progress. It never claims an event and never writes a Node condition or the status of
+an event: the agent does. Agent and driver communicate through `driverapi` only.
+Before: `claimant`, which calls. After: nothing; a driver acts on the node and its pods.
 """

@@ -40,7 +40,7 @@ def kubeconfig(tmp_path: Path) -> str:
         (["--leader-elect-retry-period=0s"], "must be positive"),
         (["--leader-elect-resource-lock=endpoints"], "is not 'leases'"),
         (["--feature-gates=Nonsense=true"], "unrecognized feature gate: Nonsense"),
-        (["--tls-cert-file=pyproject.toml"], "--tls-cert-file and --tls-private-key-file belong together"),
+        (["--tls-cert-file=pyproject.toml"], "--tls-cert-file and --tls-private-key-file: set both or neither"),
     ],
 )
 def test_bad_usage(kubeconfig: str, arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:

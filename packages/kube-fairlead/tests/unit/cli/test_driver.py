@@ -20,8 +20,8 @@ def test_a_second_drain_driver_is_refused_and_leaves_the_first_its_sockets(
         flags = [f"--kubeconfig={unreachable_kubeconfig}", f"--registry-dir={short_path / 'registry'}"]
         assert main(["driver", "drain", *flags], environment=Environment({})) == 1
     assert capsys.readouterr().err == (
-        f"Error: another process serves {path} already;"
-        " stop it, or have this one serve beside it with another --instance;"
-        " the driver of another node needs a --registry-dir and a --plugin-dir of its own\n"
+        f"Error: another process already serves {path};"
+        " stop it, or start this one with another --instance;"
+        " a driver for another node needs its own --registry-dir and --plugin-dir\n"
     )
     assert path.exists()

@@ -59,7 +59,7 @@ BAD_USAGE: list[tuple[str, str]] = [
         "controller-manager --leader-elect-retry-period=20s",
         "--leader-elect-renew-deadline must be greater than --leader-elect-retry-period * 1.2",
     ),
-    ("controller-manager --tls-cert-file={certificate}", "belong together; name both or neither"),
+    ("controller-manager --tls-cert-file={certificate}", "set both or neither"),
     (
         "controller-manager --tls-cert-file={text} --tls-private-key-file={key}",
         "--tls-cert-file: {text} holds no certificate in PEM form",

@@ -109,7 +109,7 @@ def test_nodes_that_make_no_sense() -> None:
     with pytest.raises(errors.DriverMisbehaved, match="all_nodes"):
         codec.decode_transitions(answer)
     answer.transitions[0].node_name = ""
-    with pytest.raises(errors.DriverMisbehaved, match="without a name"):
+    with pytest.raises(errors.DriverMisbehaved, match="empty node_name"):
         codec.decode_transitions(answer)
     answer.transitions[0].ClearField("node_name")
     assert codec.decode_transitions(answer)[0].node_name == ""

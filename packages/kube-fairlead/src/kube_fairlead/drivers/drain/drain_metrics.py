@@ -20,7 +20,7 @@ class BlockedPods:
         self._metrics = metrics
         self.counts: Mapping[Blocker, int] = {}
 
-    def are(self, counts: Mapping[Blocker, int]) -> None:
+    def set(self, counts: Mapping[Blocker, int]) -> None:
         """Set the numbers of blocked pods by cause."""
         self._metrics.count()
         self.counts = counts
@@ -36,7 +36,7 @@ class DrainMetrics:
     def __init__(self, metrics: Metrics, clock: Clock) -> None:
         self._clock = clock
         self._drains: set[BlockedPods] = set()
-        self._counted = clock.monotonic()  # the time is counted until here
+        self._counted = clock.monotonic()  # until when the time is counted
         self._answers = metrics.counter("fairlead_drain_evictions_total", "Requested evictions, by result.", ["result"])
         self._pods = metrics.gauge(
             "fairlead_drain_blocked_pods", "Pods whose eviction is blocked during a drain, by cause.", ["cause"]
@@ -65,7 +65,7 @@ class DrainMetrics:
         try:
             yield blocked
         finally:
-            blocked.are({})
+            blocked.set({})
             self._drains.discard(blocked)
 
     def count(self) -> None:

@@ -33,8 +33,8 @@ async def preview(
     judged = await node_watch.judge_all(pods, options, node_watch.DaemonSets(client), client)
     if problem := filters.refusals(judged):
         return Preview(problem=problem)
-    said = filters.warnings(judged)
-    warnings = [said] if said else []
+    warning = filters.warnings(judged)
+    warnings = [warning] if warning else []
     lines = []
     for one in judged:
         if one.verdict.fate is not Fate.GOES:

@@ -71,7 +71,7 @@ class DrainDriver(Driver):
             raise Refused(f"this driver is for node {self._node_name}, not for {work.node_name}")
         if work.start == NODE_UNCORDON.start:
             node = await node_cordon.read_node(self._client, work.node_name, work.node_uid)
-            if not self._undoes_any(work) and cordons.foreign_cordon(node):
+            if not self._is_forced(work) and cordons.foreign_cordon(node):
                 raise Refused(cordons.refusal(node))
             return
         drain_options = self._options(work)
@@ -86,7 +86,7 @@ class DrainDriver(Driver):
 
     async def _end(self, work: Work, report: Report) -> None:
         if work.start == NODE_UNCORDON.start:
-            await node_cordon.uncordon(self._client, work.node_name, work.node_uid, force=self._undoes_any(work))
+            await node_cordon.uncordon(self._client, work.node_name, work.node_uid, force=self._is_forced(work))
             return
         try:
             drain = Drain(
@@ -109,7 +109,7 @@ class DrainDriver(Driver):
         except options.OptionError as error:
             raise Refused(str(error)) from error
 
-    def _undoes_any(self, work: Work) -> bool:
+    def _is_forced(self, work: Work) -> bool:
         try:
             return options.parse_uncordon(work.options)
         except options.OptionError as error:

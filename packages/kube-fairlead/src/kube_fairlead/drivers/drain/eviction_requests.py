@@ -28,9 +28,9 @@ __all__ = ["EvictionRequests", "RequestState"]
 
 _GVR: Final = GroupVersionResource(LIFECYCLE_GROUP, LIFECYCLE_VERSION, "evictionrequests")
 # How long a controller may take to observe a request before it counts as absent.
-_LOOK: Final = dt.timedelta(seconds=10)
+_OBSERVE_TIMEOUT: Final = dt.timedelta(seconds=10)
 # How often a request that a responder acts on is read.
-_UNDER_WAY: Final = dt.timedelta(seconds=30)
+_READ_PERIOD: Final = dt.timedelta(seconds=30)
 
 _log = logs.get_logger(__name__)
 
@@ -40,7 +40,7 @@ class RequestState:
     """Since when there is a request for a pod, and when to read its status."""
 
     since: dt.datetime
-    look_at: dt.datetime
+    read_at: dt.datetime
 
 
 class EvictionRequests:
@@ -54,7 +54,7 @@ class EvictionRequests:
         self._clock = client.clock
         self._api = client.of(_GVR)
         self._served = False
-        self._unanswered = False  # no controller acts on requests: true of one means true of all
+        self._unanswered = False  # no controller acts on requests; if one request is not observed, none is
         self._failed: set[str] = set()  # by pod uid: those that cannot be created, or whose responders failed
 
     async def discover(self) -> None:
@@ -72,13 +72,13 @@ class EvictionRequests:
         try:
             await self._api.create(_body(pod), namespace=pod.namespace)
         except api_errors.AlreadyExists:
-            return await self._look(pod)
+            return await self._read(pod)
         except (api_errors.Forbidden, api_errors.NotFound, api_errors.Invalid, api_errors.BadRequest) as error:
             # Forbidden, disabled meanwhile, or a pod that cannot be a target.
             _log.info("eviction request rejected, evicting instead", pod=pod.key, error=str(error))
             self._failed.add(pod.uid)
             return RequestState(now, now)
-        return RequestState(now, now + _LOOK)
+        return RequestState(now, now + _OBSERVE_TIMEOUT)
 
     async def withdraw(self, pod: Pod) -> None:
         """Delete the request for a pod, also one that an earlier process created."""
@@ -91,22 +91,22 @@ class EvictionRequests:
         except (api_errors.ApiError, client_errors.ClientError) as error:
             _log.info("eviction request not withdrawn", pod=pod.key, error=str(error))
 
-    async def _look(self, pod: Pod) -> RequestState:
+    async def _read(self, pod: Pod) -> RequestState:
         now = self._clock.now()
         try:
             request = await self._api.get(_name(pod), namespace=pod.namespace)
         except api_errors.NotFound:
-            return RequestState(now, now + _UNDER_WAY)  # it is deleted with its pod
+            return RequestState(now, now + _READ_PERIOD)  # it is deleted with its pod
         status: dict[str, Any] = request.get("status") or {}
         made = api_time.parse_time(request["metadata"]["creationTimestamp"])
         if not status.get("observedGeneration"):
             # An earlier process may have created it a moment ago; its responders get the full time.
-            self._unanswered = now >= made + _LOOK
-            return RequestState(made, max(now, made + _LOOK))
+            self._unanswered = now >= made + _OBSERVE_TIMEOUT
+            return RequestState(made, max(now, made + _OBSERVE_TIMEOUT))
         if any(one["type"] == "Failed" and one["status"] == "True" for one in status.get("conditions") or ()):
             self._failed.add(pod.uid)
             return RequestState(made, now)
-        return RequestState(made, now + _UNDER_WAY)
+        return RequestState(made, now + _READ_PERIOD)
 
 
 def _name(pod: Pod) -> str:

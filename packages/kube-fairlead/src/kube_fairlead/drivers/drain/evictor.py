@@ -47,7 +47,7 @@ class Evictor:
         try:
             if by_request:
                 state = await self.requests.request(pod)
-                return Attempt(cause=Cause.REQUESTED, since=state.since, number=0, retry_at=state.look_at)
+                return Attempt(cause=Cause.REQUESTED, since=state.since, number=0, retry_at=state.read_at)
             await self._send(pod)
         except api_errors.NotFound:
             pass  # the pod is gone; the watch will report it

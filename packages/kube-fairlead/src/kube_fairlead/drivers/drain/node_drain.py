@@ -31,7 +31,7 @@ from kube_fairlead.lifecycle.drain.planner import Plan
 
 __all__ = ["Drain"]
 
-# Requests under way at once, so that one node's drain does not crowd out other requests.
+# The limit of requests in flight, so that the drain of one node does not delay other requests.
 _PARALLEL: Final = 30
 _LATE_SECONDS: Final = 0.005
 # Changes come in bursts when pods terminate; planning once per burst costs a fraction of planning for each.
@@ -48,7 +48,7 @@ _log = logs.get_logger(__name__)
 class Drain:
     """Empties one node for one event. `run` returns when it is empty, and raises `Refused` when it cannot be.
 
-    Only what a restarted driver can do without is kept here: results, and since when a pod is blocked.
+    Its state is in memory only: a restarted driver loses the last attempt of each pod, and since when it is blocked.
     """
 
     def __init__(
@@ -69,22 +69,22 @@ class Drain:
         self._report = report
         self._metrics = metrics
         self._notices = Notices(work, recorder, client.clock)
-        self._cleanup = cleanup  # what a cancelled call still has to do
+        self._cleanup = cleanup  # runs the cleanup of cancelled calls
         self._wake = asyncio.Event()
         self._watch = node_watch.NodeWatch(client, work.node_name, options, self._wake.set)
         self._daemonsets = node_watch.DaemonSets(client)
         self._evictor = Evictor(client, options)
         self._slots = asyncio.Semaphore(_PARALLEL)
         self._attempts: dict[str, Attempt] = {}
-        self._counted: dict[str, None] = {}  # the pods to evict, by uid: an ordered set
+        self._counted: dict[str, None] = {}  # the uids of the pods to evict: an ordered set
         self._done_before = 0  # by an earlier process
         self._pods: dict[str, PodOutcome] = {}  # the last reported outcome of each, by uid
-        self._asked: dict[str, int] = {}  # how often each was evicted, by uid
+        self._evictions: dict[str, int] = {}  # how often each was evicted, by uid
         self._reported: Progress | None = None
         self._since = client.clock.now()
 
     async def run(self) -> None:
-        """Drain."""
+        """Drain the node."""
         with self._metrics.drain() as blocked:
             await self._run(blocked)
 
@@ -99,7 +99,7 @@ class Drain:
             first = True
             while True:
                 self._wake.clear()
-                plan = await self._look()
+                plan = await self._make_plan()
                 if first:
                     self._done_before = max(0, before - len(plan.remaining))
                     first = False
@@ -110,7 +110,7 @@ class Drain:
                     break
                 self._check_time(plan)
                 for pod in plan.ask:
-                    self._ask(pod, scope)
+                    self._start_eviction(pod, scope)
                 await self._wait(plan)
         if plan.stranded:
             raise Refused(blockers.failure(plan.stranded, self._attempts))
@@ -136,7 +136,7 @@ class Drain:
                     if not pod.deleting:
                         await self._evictor.requests.withdraw(pod)
 
-    async def _look(self) -> Plan:
+    async def _make_plan(self) -> Plan:
         self._check_node()
         pods = self._watch.pods
         judged = await node_watch.judge_all(pods, self._options, self._daemonsets, self._client)
@@ -155,7 +155,7 @@ class Drain:
         if self._work.node_uid and node.uid != self._work.node_uid:
             raise Refused(f"node {name} was replaced by another of the same name while it was drained")
         if not node.spec.unschedulable:
-            # Cordoning it again would conflict with the user, and evicting on would empty a node that fills up again.
+            # A second cordon would undo what the user did. Without a cordon, new pods would follow the evicted ones.
             raise Refused(f"node {name} was uncordoned during the drain, so the drain stopped")
 
     def _check_time(self, plan: Plan) -> None:
@@ -180,7 +180,7 @@ class Drain:
         )
         self._wake.set()  # the next wake-up has changed
 
-    def _ask(self, pod: Pod, scope: tasks.TaskScope) -> None:
+    def _start_eviction(self, pod: Pod, scope: tasks.TaskScope) -> None:
         by_request = self._evictor.requests.applies_to(pod)
         ignores_budgets = self._options.disable_eviction or by_request
         cover = _NO_COVER if ignores_budgets else self._watch.budgets.covering(pod)
@@ -188,14 +188,14 @@ class Drain:
         number = self._number(cover, previous)
         is_new = not by_request or previous is None  # reading a request again is not a new eviction
         if is_new:
-            self._asked[pod.uid] = self._asked.get(pod.uid, 0) + 1
+            self._evictions[pod.uid] = self._evictions.get(pod.uid, 0) + 1
         since = previous.since if previous is not None else self._clock.now()
         before = previous.cause if previous is not None else None
         self._attempts[pod.uid] = Attempt(
             cause=Cause.SENT, since=since, number=number, token=cover.token, before=before
         )
-        ask = functools.partial(self._evictor.evict, pod, cover, previous, number, by_request=by_request)
-        scope.start(self._send(pod, ask, is_new=is_new), name=f"evict/{pod.key}")
+        evict = functools.partial(self._evictor.evict, pod, cover, previous, number, by_request=by_request)
+        scope.start(self._evict(pod, evict, is_new=is_new), name=f"evict/{pod.key}")
 
     def _number(self, cover: Cover, previous: Attempt | None) -> int:
         """Which attempt in a row this is. The pods of a budget that has not changed share one row."""
@@ -205,9 +205,9 @@ class Drain:
         shared = (one.number for one in self._attempts.values() if one.token == cover.token)
         return max(shared, default=own) + 1
 
-    async def _send(self, pod: Pod, ask: Callable[[], Awaitable[Attempt]], *, is_new: bool) -> None:
+    async def _evict(self, pod: Pod, evict: Callable[[], Awaitable[Attempt]], *, is_new: bool) -> None:
         async with self._slots:
-            attempt = await ask()
+            attempt = await evict()
         self._attempts[pod.uid] = attempt
         if is_new or attempt.cause is not Cause.REQUESTED:
             self._metrics.answered(attempt.cause)
@@ -225,9 +225,9 @@ class Drain:
         self._counted.update(dict.fromkeys(pod.uid for pod in left))
         total = self._done_before + len(self._counted)
         now, node, budgets = self._clock.now(), self._watch.node, self._watch.budgets
-        blocked.are(blockers.blockers(plan, self._attempts, budgets, now))
+        blocked.set(blockers.blockers(plan, self._attempts, budgets, now))
         self._notices.publish(plan, self._attempts)
-        self._pods = pod_progress.account(self._pods, plan, self._attempts, self._asked, budgets, node, now)
+        self._pods = pod_progress.account(self._pods, plan, self._attempts, self._evictions, budgets, node, now)
         progress = Progress(
             done=total - len(left),
             total=total,
@@ -250,7 +250,7 @@ class Drain:
             return 0
         self._since = event.status.claim_time or self._since
         self._pods = {pod.uid: pod for pod in event.status.pods}
-        self._asked = {pod.uid: pod.attempts for pod in event.status.pods}
+        self._evictions = {pod.uid: pod.attempts for pod in event.status.pods}
         return event.status.progress.total if event.status.progress is not None else 0
 
     async def _event(self) -> LifecycleEvent | None:

@@ -30,13 +30,13 @@ class Notices:
         self._work = work
         self._recorder = recorder
         self._clock = clock
-        self._said: dict[str, tuple[str, float]] = {}  # by pod uid: the last report, and when
+        self._reported: dict[str, tuple[str, float]] = {}  # by pod uid: the last report, and when
 
     def publish(self, plan: Plan, attempts: Mapping[str, Attempt]) -> None:
         """Report which pods are blocked, and why: once, and again every minute while it lasts."""
         pods = {pod.uid: pod for pod in (*plan.remaining, *(one.pod for one in plan.stranded))}
-        for uid in [uid for uid in self._said if uid not in pods]:
-            del self._said[uid]
+        for uid in [uid for uid in self._reported if uid not in pods]:
+            del self._reported[uid]
         for pod in pods.values():
             attempt = attempts.get(pod.uid)
             if attempt is not None and attempt.cause in _BLOCKED and not pod.deleting:
@@ -44,10 +44,10 @@ class Notices:
 
     def _publish(self, pod: Pod, why: str) -> None:
         now = self._clock.monotonic()
-        message, when = self._said.get(pod.uid, ("", 0.0))
+        message, when = self._reported.get(pod.uid, ("", 0.0))
         if message == why and now - when < _AGAIN_SECONDS:
             return
-        self._said[pod.uid] = why, now
+        self._reported[pod.uid] = why, now
         event = self._work.event_name
         if message != why:
             _log.info("eviction blocked", pod=pod.key, uid=pod.uid, event=event, why=why)

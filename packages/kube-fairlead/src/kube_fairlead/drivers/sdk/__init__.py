@@ -1,4 +1,4 @@
-"""Write a lifecycle driver as one small class; everything around it comes from here.
+"""The driver SDK: write a lifecycle driver as one small class.
 
     class Reboot(sdk.Driver):
         name = "example.com/reboot"
@@ -10,9 +10,9 @@
 
     sdk.main(Reboot())
 
-Serving on a socket, registration, idempotence by event uid, cancellation at the deadline, progress, health, probes and
-metrics over TLS, rolling updates and a graceful exit are the SDK's. What a transition means is the driver's, and
-nothing of that belongs here.
+The SDK serves on a socket, registers with the agent, runs each call once per event uid, cancels it at the deadline,
+sends progress, answers health checks, serves probes and metrics over TLS, and supports rolling updates and a graceful
+exit. What a transition does is up to the driver; nothing of that belongs here.
 """
 
 from kube_fairlead.base.metrics import Metrics, PrometheusMetrics

@@ -1,4 +1,4 @@
-"""What the author of a driver writes."""
+"""The base class of drivers."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Report = Callable[[Progress], None]
 """Report the progress of the work. Returns at once."""
 
 Refused = DriverRefused
-"""Raise it to end the event as Failed with these words."""
+"""Raise it to end the event as Failed with this message."""
 
 
 class Driver(abc.ABC):
-    """One driver: a name, the transitions it offers, and what to do at the start and until the end of one.
+    """One driver: a name, the transitions that it offers, and a method for the start and the end state of each.
 
-    Both methods may be called again for the same event uid: after the agent or this process was restarted, or when a
-    connection broke. Within one life of the process the SDK remembers what is done and calls only for the rest; across
-    lives it is the driver's own to see what is done already. Both are cancelled at the deadline of the work.
+    Both methods may be called again for the same event uid: after a restart of the agent or of this process, or after a
+    broken connection. The SDK does not repeat a call that has returned in this process. After a restart, the driver
+    itself must find out what is already done. Both methods are cancelled at the deadline of the work.
 
-    An exception ends the event as Failed; `Refused` chooses the words.
+    An exception ends the event as Failed; `Refused` sets the message.
     """
 
     name: str
-    """As LifecycleTransitions spell it in `spec.driver`, such as `example.com/reboot`."""
+    """The name in `spec.driver` of LifecycleTransitions, such as `example.com/reboot`."""
 
     transitions: Sequence[OfferedTransition] = ()
 
@@ -39,13 +39,13 @@ class Driver(abc.ABC):
 
     @abc.abstractmethod
     async def start(self, work: Work) -> None:
-        """Enter the start state. The Node says so when this has returned, so it should not take long."""
+        """Bring the node to the start state. The Node shows it when this returns, so it should not take long."""
 
     @abc.abstractmethod
     async def end(self, work: Work, report: Report) -> None:
-        """Bring the node to the end state, however long it takes."""
+        """Bring the node to the end state. This may take until the deadline of the work."""
 
     @property
     def healthy(self) -> bool:
-        """Whether the driver can do its work; called for each health check."""
+        """Whether the driver can work; read by each health check."""
         return True

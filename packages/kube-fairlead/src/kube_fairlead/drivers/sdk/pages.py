@@ -23,7 +23,7 @@ from kube_fairlead.manager import (
 
 __all__ = ["Registered", "pages", "serving_pages"]
 
-# Opens every page, so that no API server is needed.
+# Allows every path without a token, so no API server is needed.
 _ALL = "*"
 
 
@@ -37,19 +37,19 @@ def pages(
     always_allow: Sequence[str] = ALWAYS_ALLOWED,
     connect: Callable[[], Client] | None = None,
 ) -> ServingOptions:
-    """Serve probes and metrics there: `sdk.Options(pages=sdk.pages(10260))`.
+    """Where and how a driver serves probes and metrics: `sdk.Options(pages=sdk.pages(10260))`.
 
     Args:
         port: 0 takes a free one.
         bind_address: the address to listen on, such as the pod's.
-        certificate_file: serve with this certificate; one is made unless it is given.
-        key_file: its key.
-        folder: where a certificate that is made is kept; in memory unless given.
-        always_allow: paths that need no token; `*` opens all of them, and then no API server is needed.
-        connect: a client of the API server that authenticates callers; as kubectl finds it unless given. Its user
-            must be allowed to create TokenReviews and SubjectAccessReviews.
+        certificate_file: the certificate; a self-signed one is created unless given.
+        key_file: its private key.
+        folder: where a self-signed certificate is stored; in memory unless given.
+        always_allow: paths that need no token; `*` allows all paths, and then no API server is needed.
+        connect: creates a client of the API server that authenticates callers; that of kubectl's kubeconfig unless
+            given. Its user must be allowed to create TokenReviews and SubjectAccessReviews.
     """
-    asks = (
+    authorizer = (
         None if _ALL in always_allow else DelegatedAuthorizer(connect or api_client.connect, always_allow=always_allow)
     )
     return ServingOptions(
@@ -59,12 +59,12 @@ def pages(
         key_file=key_file,
         self_signed=True,
         folder=folder,
-        authorizer=asks,
+        authorizer=authorizer,
     )
 
 
 class Registered(Protocol):
-    """What the agent has said to a driver."""
+    """The result of the registration with the agent."""
 
     registered: bool
     last_error: str
@@ -74,9 +74,9 @@ class Registered(Protocol):
 async def serving_pages(
     options: ServingOptions | None, driver: Driver, state: Registered, *, metrics: Metrics, clock: Clock
 ) -> AsyncIterator[None]:
-    """Serve them as long as the block lasts.
+    """Serve probes and metrics while the block lasts.
 
-    A driver that is not well is not ready, but lives: to start it again would not make well what it depends on.
+    An unhealthy driver is not ready, but live: a restart would not repair what it depends on.
     """
     if options is None:
         yield
@@ -90,8 +90,8 @@ async def serving_pages(
 
 def _registration(state: Registered) -> Verdict:
     if state.registered:
-        return Verdict(is_ok=True, note="the agent has registered it")
+        return Verdict(is_ok=True, note="registered with the agent")
     if state.last_error:
-        return Verdict(is_ok=False, note=f"the agent refused the registration: {state.last_error}")
-    # Beside a claimer that does not lead no agent ever comes, and nothing is wrong.
+        return Verdict(is_ok=False, note=f"the agent rejected the registration: {state.last_error}")
+    # Beside a claimer that is not the leader, the driver waits for registration without a fault.
     return Verdict(is_ok=True, note="no agent has called yet")

@@ -1,4 +1,4 @@
-"""A driver as a program of its own."""
+"""Runs a driver as a program: flags, logs and signals."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _PORT_MAX: Final = 65535
 
 
 def main(driver: Driver, arguments: Sequence[str] | None = None, *, metrics: Metrics | None = None) -> None:
-    """Serve a driver until SIGTERM or SIGINT, with the flags that every driver has.
+    """Serve a driver until SIGTERM or SIGINT, with the flags of every driver.
 
     Args:
-        driver: what to serve.
-        arguments: those of the process unless given.
-        metrics: the driver's own, shown by `/metrics` beside the SDK's.
+        driver: the driver to serve.
+        arguments: the command line; that of the process unless given.
+        metrics: the driver's own metrics; `/metrics` shows them with the SDK's.
     """
     parser = _parser(driver)
     flags = parser.parse_args(arguments)
@@ -63,27 +63,39 @@ def main(driver: Driver, arguments: Sequence[str] | None = None, *, metrics: Met
 
 def _parser(driver: Driver) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=f"Lifecycle driver {driver.name}.")
-    parser.add_argument("--registry-dir", type=Path, default=sockets.DEFAULT_REGISTRY, help="the agent's folder")
-    parser.add_argument("--plugin-dir", type=Path, help="where to serve; beside the registry by default")
-    parser.add_argument("--instance", default="", help="distinguishes processes of one driver, such as a pod's uid")
     parser.add_argument(
-        "--grace-seconds", type=float, default=10.0, help="time for calls under way at the end; default: 10"
+        "--registry-dir",
+        type=Path,
+        default=sockets.DEFAULT_REGISTRY,
+        help="folder for the registration socket, the same as the agent's; default: %(default)s",
+    )
+    parser.add_argument(
+        "--plugin-dir", type=Path, help="folder for the service socket; default: plugins beside the registry"
+    )
+    parser.add_argument(
+        "--instance", default="", help="unique name among the processes of this driver, such as the pod's uid"
+    )
+    parser.add_argument(
+        "--grace-seconds",
+        type=float,
+        default=10.0,
+        help="seconds that running calls may take after SIGTERM before they are cancelled; default: %(default)s",
     )
     parser.add_argument("--logging-format", choices=["text", "json"], default="text")
     served = parser.add_argument_group("probes and metrics")
-    served.add_argument("--bind-address", default="127.0.0.1", help="where they are served")
-    served.add_argument("--secure-port", type=_port, default=0, help="the port for probes and metrics; 0: none")
-    served.add_argument("--tls-cert-file", type=Path, help="the certificate; one is made at start by default")
-    served.add_argument("--tls-private-key-file", type=Path, help="its key")
-    served.add_argument("--cert-dir", type=Path, help="where a certificate that is made is kept; default: in memory")
+    served.add_argument("--bind-address", default="127.0.0.1", help="the address to listen on; default: %(default)s")
+    served.add_argument("--secure-port", type=_port, default=0, help="the port to listen on; 0, the default: none")
+    served.add_argument("--tls-cert-file", type=Path, help="the certificate; default: self-signed, created at start")
+    served.add_argument("--tls-private-key-file", type=Path, help="the private key of --tls-cert-file")
+    served.add_argument("--cert-dir", type=Path, help="folder for the self-signed certificate; default: in memory")
     served.add_argument(
         "--authorization-always-allow-paths",
         type=_paths,
         default=",".join(ALWAYS_ALLOWED),
-        help="paths that need no token, with commas between them; *: all, and no API server is needed",
+        help="comma-separated paths that need no token; *: all, and no API server is needed; default: %(default)s",
     )
     served.add_argument(
-        "--kubeconfig", type=Path, help="the API server that authenticates callers; default: as kubectl"
+        "--kubeconfig", type=Path, help="kubeconfig of the API server that authenticates callers; default: as kubectl"
     )
     return parser
 
@@ -103,20 +115,22 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def _problem(flags: argparse.Namespace) -> str:
-    """Why nothing can be served by these flags; empty when it can."""
+    """Why these flags cannot be used; empty if they can."""
     certificate, key, folder = flags.tls_cert_file, flags.tls_private_key_file, flags.cert_dir
     if bool(certificate) is not bool(key):
-        return "--tls-cert-file and --tls-private-key-file belong together; name both or neither"
+        return "--tls-cert-file and --tls-private-key-file: set both or neither"
     if certificate:
         try:
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
         except OSError as error:
-            return f"--tls-cert-file {certificate}, --tls-private-key-file {key}: no certificate with its key: {error}"
+            return (
+                f"--tls-cert-file {certificate}, --tls-private-key-file {key}: not a certificate and its key: {error}"
+            )
     elif folder:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            return f"--cert-dir: {folder} cannot be made: {error.strerror or error}"
+            return f"--cert-dir: {folder} cannot be created: {error.strerror or error}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""A driver as the protocol sees it: each piece of work done once, and never beyond its deadline."""
+"""Serves the protocol for a driver: each step of an event runs once, and is cancelled at the deadline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kube_fairlead.drivers.sdk.driver import Driver
 
 __all__ = ["Service"]
 
-# An agent repeats a finished call only shortly after: more than the events of a busy day is enough.
+# An agent repeats a finished call only shortly afterwards. 1000 is more than the events of a busy day.
 _REMEMBERED: Final = 1000
 
 
@@ -23,9 +23,9 @@ class Service:
     """Serves the calls for one driver.
 
     Guarantees:
-    1. For one event uid, one call runs at a time: a later one waits until an earlier is over, or has been cancelled.
-    2. What has returned once is not run again for the same event uid and step.
-    3. No call runs beyond the deadline of its work.
+    1. For one event uid, one call runs at a time: a later one waits until the earlier has returned or is cancelled.
+    2. A step that has returned is not run again for the same event uid.
+    3. No call runs after the deadline of its work.
     """
 
     def __init__(self, driver: Driver, clock: Clock, metrics: Metrics | None = None) -> None:
@@ -37,18 +37,18 @@ class Service:
         self._waiting = 0
 
     async def get_transitions(self, node_name: str) -> Sequence[OfferedTransition]:
-        """What the driver offers."""
+        """The transitions that the driver offers."""
         return await self._driver.offered(node_name)
 
     async def start(self, work: Work) -> Reached:
-        """Enter the start state, if that was not done yet."""
+        """Bring the node to the start state, unless that is done."""
         async with self._once(work, "start") as done:
             if not done:
                 await self._driver.start(work)
         return Reached(state=work.start, node_name=work.node_name)
 
     async def end(self, work: Work, on_progress: Callable[[Progress], None]) -> Reached:
-        """Bring the node to the end state, if it is not there yet."""
+        """Bring the node to the end state, unless that is done."""
         async with self._once(work, "end") as done:
             if not done:
                 await self._driver.end(work, on_progress)
@@ -77,15 +77,15 @@ class Service:
             return
         seconds = (work.deadline - self._clock.now()).total_seconds()
         if seconds <= 0:
-            raise DriverGone("the deadline has come")
+            raise DriverGone("deadline exceeded")
         try:
             async with self._clock.timeout(seconds):
                 yield
         except TimeoutError as error:
-            # A timeout of the driver's own, before the deadline, is its answer; the agent reports the deadline.
+            # A timeout inside the driver, before the deadline, fails the event; the agent reports the deadline.
             if self._clock.now() < work.deadline:
                 raise
-            raise DriverGone("the deadline has come") from error
+            raise DriverGone("deadline exceeded") from error
 
     def _forget(self) -> None:
         while len(self._done) > _REMEMBERED:
@@ -93,14 +93,14 @@ class Service:
 
 
 class _CallMetrics:
-    """How calls of the agent end. One that is broken off is made again, so it is no failure."""
+    """Counts the agent's calls by result. An interrupted call is not a failure, because the agent repeats it."""
 
     def __init__(self, metrics: Metrics, driver: str) -> None:
         self._driver = driver
         self._calls = metrics.counter(
             "fairlead_driver_calls_total", "Calls of the agent, by step and result.", ["driver", "step", "result"]
         )
-        self._running = metrics.gauge("fairlead_driver_calls_running", "Calls under way.", ["driver", "step"])
+        self._running = metrics.gauge("fairlead_driver_calls_running", "Calls that are running.", ["driver", "step"])
         for step in ("start", "end"):
             self._running.labels(driver=driver, step=step).set(0)
             for result in ("done", "failed", "interrupted"):

@@ -1,4 +1,4 @@
-"""Serving a driver: its sockets appear when it is ready, and go before it does."""
+"""Serves a driver on its sockets, from registration to the end of its last call."""
 
 from __future__ import annotations
 
@@ -28,69 +28,70 @@ _log = logs.get_logger(__name__)
 class Options:
     """Where and how a driver serves.
 
-    Two processes of one driver may serve at once under names of their own (`instance`, such as a pod's uid), so that a
-    new version is there before the old one goes. Under the same name the later is refused.
+    Two processes of one driver may serve at once if each has its own `instance`, such as a pod's uid: a new version
+    starts before the old one stops. A second process with the same instance is rejected.
     """
 
     registry: Path = sockets.DEFAULT_REGISTRY
     plugins: Path | None = None  # the folder `plugins` beside the registry unless given
     instance: str = ""
-    grace_seconds: float = 10.0  # how long calls under way may go on when the process is asked to stop
-    pages: ServingOptions | None = None  # where probes and metrics are served (`sdk.pages`); None: nowhere
+    grace_seconds: float = 10.0  # how long running calls may take when the process stops
+    pages: ServingOptions | None = None  # where probes and metrics are served (`sdk.pages`); None: they are not
 
     @property
     def plugins_folder(self) -> Path:
-        """Where the service socket is."""
+        """The folder of the service socket."""
         if self.plugins is not None:
             return self.plugins
-        # Registries beside each other are those of several nodes: one driver serves each of them.
+        # Registries in one folder belong to several nodes, and each has its own driver process.
         is_usual = self.registry.name == sockets.DEFAULT_REGISTRY.name
         return self.registry.parent / ("plugins" if is_usual else f"{self.registry.name}-plugins")
 
 
 class Serving:
-    """A driver that is being served, and what the agent says to it."""
+    """A driver that is being served, and the result of its registration with the agent."""
 
     def __init__(self, service_socket: Path, registration_socket: Path) -> None:
         self.service_socket = service_socket
         self.registration_socket = registration_socket
         self.registered = False
         self.last_error = ""
-        self._told = asyncio.Event()
+        self._answered = asyncio.Event()
 
     async def wait_told(self) -> None:
-        """Wait until the agent has said, once more, whether the driver is registered."""
-        self._told.clear()
-        await self._told.wait()
+        """Wait for the next answer of the agent to the registration."""
+        self._answered.clear()
+        await self._answered.wait()
 
     def hear(self, registered: bool, error: str) -> None:  # noqa: FBT001 - the two fields of the message
-        """What the agent says."""
+        """Receive the answer of the agent to the registration."""
         self.registered, self.last_error = registered, error
         if registered:
             _log.info("registered with the agent", socket=str(self.registration_socket))
         else:
-            _log.warning("the agent refused the registration", error=error)
-        self._told.set()
+            _log.warning("agent rejected the registration", error=error)
+        self._answered.set()
 
 
 @contextlib.asynccontextmanager
 async def serving(
     driver: Driver, options: Options | None = None, *, clock: Clock | None = None, metrics: Metrics | None = None
 ) -> AsyncIterator[Serving]:
-    """Serve a driver as long as the block lasts.
+    """Serve a driver while the block lasts.
 
-    At its end the registration goes first, so that no new call comes; calls under way have their grace; what is left
-    is told to come again, which an agent does, at the driver's other instance or its next life.
+    At its end the registration socket is removed first, so that no new call comes. Running calls get
+    `Options.grace_seconds`. Then they fail as Unavailable, and the agent repeats them at another instance of the driver
+    or after its restart.
 
     Args:
-        driver: what to serve.
-        options: where.
+        driver: the driver to serve.
+        options: where and how.
         clock: for deadlines.
-        metrics: what `/metrics` shows; the SDK adds its own to the driver's.
+        metrics: shown by `/metrics`; the SDK adds its own.
 
     Raises:
-        addresses.AddressTaken: another process serves this driver there already.
-        OSError: probes and metrics cannot be served where the options say.
+        socket_addresses.AddressTaken: another process serves this driver on the same path.
+        OSError: probes and metrics cannot be served at the address of the options.
     """
     options = options or Options()
     clock = clock or RealClock()

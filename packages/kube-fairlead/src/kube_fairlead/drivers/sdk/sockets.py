@@ -1,4 +1,4 @@
-"""Where a driver's sockets are: one that registers it, in the agent's folder, and one that serves it."""
+"""The paths of a driver's two sockets: registration, in the agent's registry, and service."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ DEFAULT_REGISTRY: Final = Path("/var/lib/fairlead/plugins_registry")
 
 
 def registration_socket(registry: Path, driver: str, instance: str = "") -> Path:
-    """Where a driver registers. `example.com/reboot` becomes `reboot.example.com-reg.sock`, as its annotations do.
+    """The registration socket of a driver: `reboot.example.com-reg.sock` for `example.com/reboot`.
 
     Raises:
-        addresses.AddressTooLong: no name fits behind such a folder.
+        socket_addresses.AddressTooLong: the path of the folder is too long.
     """
     socket_addresses.check_folder(registry, flag="--registry-dir")
     return _fitting(registry, _stem(driver, instance), "-reg.sock")
 
 
 def service_socket(plugins: Path, driver: str, instance: str = "") -> Path:
-    """Where a driver serves.
+    """The service socket of a driver.
 
     Raises:
-        addresses.AddressTooLong: no name fits behind such a folder.
+        socket_addresses.AddressTooLong: the path of the folder is too long.
     """
     socket_addresses.check_folder(plugins, flag="--plugin-dir")
     return _fitting(plugins, _stem(driver, instance), ".sock")
@@ -40,7 +40,7 @@ def _stem(driver: str, instance: str) -> str:
 
 
 def _fitting(folder: Path, stem: str, suffix: str) -> Path:
-    # Absolute, because the agent runs in another folder.
+    # Absolute, because the agent has another working directory.
     path = folder.absolute() / f"{stem}{suffix}"
     if len(bytes(path)) <= socket_addresses.PATH_BYTES_MAX:
         return path

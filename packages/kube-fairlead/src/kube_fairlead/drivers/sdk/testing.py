@@ -6,8 +6,8 @@
         await agent.restart_driver(Reboot())
         assert (await event.result()).status == "Succeeded"
 
-It calls a driver as the node's agent does: start, then end, again with the same event uid when either side was
-restarted, cancelled at the deadline. What the driver did to the world is the test's own to look at.
+It calls a driver as the node's agent does: start, then end. After a restart of either side it repeats the calls with
+the same event uid, and at the deadline it cancels them. The test itself checks what the driver did.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Agent", "Event", "Outcome", "agent"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an event came to: its status, as `kubectl get le` shows it, and what the driver did on the way."""
+    """The result of an event: its status, as `kubectl get le` shows it, and what the driver reported."""
 
     status: str  # Succeeded, Failed or SlaExpired
     message: str = ""
@@ -52,10 +52,10 @@ class Event:
         self._outcome: Outcome | None = None
 
     async def next_progress(self) -> Progress:
-        """The next report of the driver that this was not called for yet.
+        """Wait for the driver's next report that this method has not returned yet.
 
         Raises:
-            EOFError: the event ended without another.
+            EOFError: the event ended without another report.
         """
         async with self._changed:
             await self._changed.wait_for(lambda: len(self.progress) > self._read or self._outcome is not None)
@@ -68,7 +68,7 @@ class Event:
         """Wait for the end."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._outcome is not None)
-        assert self._outcome is not None  # noqa: S101 - what was waited for
+        assert self._outcome is not None  # noqa: S101 - the condition of the wait
         return self._outcome
 
     @property
@@ -77,12 +77,12 @@ class Event:
         return self._outcome is not None
 
     async def changed(self) -> None:
-        """Called by the agent when the driver has reported or reached something."""
+        """Called by the agent when the driver has reported progress or reached a state."""
         async with self._changed:
             self._changed.notify_all()
 
     async def end(self, status: str, message: str = "") -> None:
-        """Called by the agent: the event is over."""
+        """Called by the agent when the event has ended."""
         self._outcome = Outcome(status, message, tuple(self.reached), tuple(self.progress))
         await self.changed()
 
@@ -100,12 +100,12 @@ class Agent:
         self._tasks = tasks.TaskSet("driver test")
 
     async def open(self) -> None:
-        """Read the driver's offer, as at its registration."""
+        """Read the driver's transitions, as at its registration."""
         offered = await self._channel.get_transitions(self._node_name)
         self._offers = {offer.name: offer for offer in offered}
 
     async def close(self) -> None:
-        """Cancel every call that is under way."""
+        """Cancel every running call."""
         await self._tasks.close()
 
     def begin(
@@ -121,11 +121,11 @@ class Agent:
         Args:
             transition: its name.
             options: the event's options, as in `work.options`.
-            sla_seconds: until the deadline; the transition's own SLA unless given.
-            uid: the same as an earlier event's to show that the driver does nothing twice.
+            sla_seconds: until the deadline; the transition's SLA unless given.
+            uid: the event's uid; that of an earlier event tests that the driver repeats nothing.
 
         Raises:
-            LookupError: the driver does not offer it.
+            LookupError: the driver does not offer the transition.
         """
         offer = self._offers.get(transition)
         if offer is None:
@@ -161,14 +161,14 @@ class Agent:
         return await event.result()
 
     async def restart(self) -> None:
-        """The agent is restarted: its calls are broken off and made again, with the same event uids."""
+        """Restart the agent: its calls are cancelled and repeated with the same event uids."""
         for event, _ in list(self._calls.values()):
             await self._break_off(event)
             if not event.is_over:
                 self._call(event)
 
     async def restart_driver(self, driver: Driver) -> None:
-        """The driver's process is restarted: what it knew is gone but for what the new one finds again by itself."""
+        """Replace the driver by a new one, as a restart of its process does, and repeat the calls."""
         broken = [event for event, _ in self._calls.values()]
         for event in broken:
             await self._break_off(event)
@@ -194,7 +194,7 @@ class Agent:
                     await stack.enter_async_context(self._clock.timeout(max(0.0, left)))
                 await self._call_driver(event)
         except TimeoutError:
-            await event.end("SlaExpired", "the deadline has come")
+            await event.end("SlaExpired", "deadline exceeded")
         except DriverGone as error:
             expired = event.work.deadline is not None and self._clock.now() >= event.work.deadline
             await event.end("SlaExpired" if expired else "Failed", str(error))
@@ -214,18 +214,18 @@ class Agent:
         self._note(event, (await self._channel.end(work, report)).state)
 
     def _note(self, event: Event, state: str) -> None:
-        if state not in event.reached:  # a call that is made again reaches it again
+        if state not in event.reached:  # a repeated call reaches it again
             event.reached.append(state)
 
 
 @contextlib.asynccontextmanager
 async def agent(driver: Driver, *, node_name: str = "node-1", clock: Clock | None = None) -> AsyncIterator[Agent]:
-    """An agent for one driver, as long as the block lasts.
+    """An agent for one driver, while the block lasts.
 
     Args:
         driver: the driver under test.
         node_name: the node that the events are for.
-        clock: for deadlines; a `kube_fairlead.base.clock.VirtualClock` lets a test move the time.
+        clock: for deadlines; a `kube_fairlead.base.clock.VirtualClock` lets a test advance the time.
     """
     made = Agent(driver, clock or RealClock(), node_name=node_name)
     await made.open()

@@ -92,13 +92,16 @@ async def test_calls_are_counted_by_how_they_end() -> None:
         (["--secure-port=x"], "argument --secure-port: must be a number from 0 to 65535, got 'x'"),
         (
             ["--secure-port=10260", "--tls-cert-file=a"],
-            "--tls-cert-file and --tls-private-key-file belong together; name both or neither",
+            "--tls-cert-file and --tls-private-key-file: set both or neither",
         ),
         (
             ["--secure-port=10260", "--tls-cert-file=a", "--tls-private-key-file=b"],
-            "--tls-cert-file a, --tls-private-key-file b: no certificate with its key: ",
+            "--tls-cert-file a, --tls-private-key-file b: not a certificate and its key: ",
         ),
-        (["--secure-port=10260", "--cert-dir=/dev/null/x"], "--cert-dir: /dev/null/x cannot be made: Not a directory"),
+        (
+            ["--secure-port=10260", "--cert-dir=/dev/null/x"],
+            "--cert-dir: /dev/null/x cannot be created: Not a directory",
+        ),
         (
             ["--authorization-always-allow-paths=metrics"],
             "argument --authorization-always-allow-paths: 'metrics' must begin with a slash, or be *",

@@ -91,7 +91,7 @@ async def test_a_second_of_the_same_name_is_refused_and_the_first_serves_on(shor
     first = Counting()
     async with sdk.serving(first, options(short_path)) as serving:
         with pytest.raises(
-            socket_addresses.AddressTaken, match=f"serves {serving.service_socket} already; .*--instance"
+            socket_addresses.AddressTaken, match=f"already serves {serving.service_socket}; .*--instance"
         ):
             async with sdk.serving(Counting(), options(short_path)):
                 pytest.fail("it must not serve")
@@ -206,7 +206,7 @@ async def test_a_second_program_is_refused_and_what_a_killed_one_left_behind_is_
         process.kill()
         await process.wait()
     assert second.returncode == 1
-    assert b"error: another process serves" in said
+    assert b"error: another process already serves" in said
     assert b"Traceback" not in said
     driver = Counting()
     async with sdk.serving(driver, options(short_path)) as serving:
