@@ -67,9 +67,9 @@ class RealNode:
 
     async def kill_agent(self) -> None:
         """kill -9; systemd starts it again."""
-        began = self.agent_log().count("fairlead agent looks after")
+        began = self.agent_log().count("fairlead agent runs for")
         await self.inside("systemctl", "kill", "--signal=SIGKILL", "--kill-who=main", "fairlead-agent")
-        await self.until(lambda: self.agent_log().count("fairlead agent looks after") > began, "it is started again")
+        await self.until(lambda: self.agent_log().count("fairlead agent runs for") > began, "it is started again")
 
     def agent_log(self) -> str:
         path = self.machine.share / "agent.log"

@@ -138,7 +138,7 @@ def test_a_service_that_could_not_start_is_not_made(machine: Wine) -> None:
         "takes no argument 'word'",
         "does not exist",
         "codes [2, 2, 2, 2]",
-        "without --kubeconfig it finds a cluster only where KUBECONFIG is set",
+        "without --kubeconfig it finds a cluster only if KUBECONFIG is set",
         "made 0 0",
         "must come after install-service",
         "early 2",
@@ -162,5 +162,7 @@ async def test_a_process_that_is_no_service_says_so_and_works_without_the_featur
         finally:
             agent.terminate()
             await asyncio.to_thread(agent.communicate, timeout=60)
-        assert "this process is not a Windows service: shutdowns of this machine are not looked after" in site.log()
+        assert (
+            "this process is not a Windows service: the agent does not handle shutdowns of this machine" in site.log()
+        )
         assert not (tmp_path / "state/shutdown").exists()

@@ -15,7 +15,7 @@ import pytest
 
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.cli import drain as drain_command
-from kube_fairlead.cli.nodes import flags as node_flags
+from kube_fairlead.cli.nodes import node_flags
 from kube_fairlead.client import Client
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.drain import drain_preview

@@ -12,7 +12,7 @@ import click
 
 from kube_fairlead import client
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.cli import manager_flags, options
+from kube_fairlead.cli import manager_flags, shared_flags
 from kube_fairlead.client.client import Client
 from kube_fairlead.election import Lock
 from kube_fairlead.manager import GroupPlan
@@ -24,7 +24,7 @@ NAME = "hollow-scheduler"
 @click.command()
 @click.option("--kubeconfig", type=click.Path(path_type=Path))
 @manager_flags.manager_flags(lease=NAME, port=0)
-@options.feature_gates
+@shared_flags.feature_gates
 def main(kubeconfig: Path, **flags: Any) -> None:
     def connect() -> Client:
         return client.connect(kubeconfig_path=kubeconfig, component=NAME, environment=Environment({}))

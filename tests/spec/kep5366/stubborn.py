@@ -13,7 +13,7 @@ import click
 
 from kube_fairlead import client
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.cli import manager_flags, options
+from kube_fairlead.cli import manager_flags, shared_flags
 from kube_fairlead.client.client import Client
 from kube_fairlead.election import Lock
 from kube_fairlead.manager import Context, Controller, GroupPlan
@@ -37,7 +37,7 @@ async def blocking(context: Context) -> None:
 @click.option("--kubeconfig", type=click.Path(path_type=Path))
 @click.option("--manner", type=click.Choice(["deaf", "blocking"]))
 @manager_flags.manager_flags(lease=NAME, port=0)
-@options.feature_gates
+@shared_flags.feature_gates
 def main(kubeconfig: Path, manner: str, **flags: Any) -> None:
     def connect() -> Client:
         return client.connect(kubeconfig_path=kubeconfig, component=NAME, environment=Environment({}))

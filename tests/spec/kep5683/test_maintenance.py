@@ -67,7 +67,9 @@ async def test_ctrl_c_names_the_drained_node_and_those_not_begun(fleet: Fleet) -
     command.interrupt()
     assert await command.ended() == 130
     first, second = fleet.nodes
-    assert f"node/{first} is drained and stays drained; when it is fit again: fairlead uncordon {first}" in command.out
+    assert (
+        f"node/{first} is drained and stays drained; to make it schedulable: fairlead uncordon {first}" in command.out
+    )
     assert f"not started: {second}" in command.out
     assert (
         f"node/{first}: the command was terminated; processes that it started on other machines may still run"

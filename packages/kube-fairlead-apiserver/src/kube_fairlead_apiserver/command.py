@@ -14,7 +14,7 @@ from kube_fairlead.api import names
 from kube_fairlead.base import process
 from kube_fairlead.base.environment import Environment
 from kube_fairlead.base.gates import FeatureGates
-from kube_fairlead.cli import options, values
+from kube_fairlead.cli import flag_values, shared_flags
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
 @click.group("apiserver", invoke_without_command=True)
 @click.option(
     "--data-dir",
-    type=values.PATH,
+    type=flag_values.PATH,
     help="Data directory: database, keys and certificates [default: the user's data folder].",
 )
 @click.option(
     "--bind-address",
     default="127.0.0.1",
     show_default=True,
-    callback=values.bind_address,
+    callback=flag_values.bind_address,
     help="Address to listen on.",
 )
 @click.option(
@@ -59,16 +59,18 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     help="Port to listen on; 0 selects a free port.",
 )
 @click.option(
-    "--kubeconfig-out", type=values.PATH, help="Path of the administrator's kubeconfig [default: in DATA_DIR]."
+    "--kubeconfig-out", type=flag_values.PATH, help="Path of the administrator's kubeconfig [default: in DATA_DIR]."
 )
 @click.option(
     "--client-ca-file",
-    type=values.FILE,
-    callback=values.pem_certificates,
+    type=flag_values.FILE,
+    callback=flag_values.pem_certificates,
     help="Additional CA whose client certificates are accepted.",
 )
 @click.option(
-    "--token-auth-file", type=values.FILE, help='File of bearer tokens, one token,user,uid[,"group1,group2"] per line.'
+    "--token-auth-file",
+    type=flag_values.FILE,
+    help='File of bearer tokens, one token,user,uid[,"group1,group2"] per line.',
 )
 @click.option("--audit-log-path", default="", help="Audit log file, one line per request; - is standard output.")
 @click.option(
@@ -87,9 +89,10 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
 @click.option(
     "--compaction-interval",
     "--etcd-compaction-interval",
+    metavar="DURATION",
     default="5m",
     show_default=True,
-    callback=options.duration,
+    callback=flag_values.duration,
     help="Compaction interval; each pass drops revisions older than the previous pass.",
 )
 @click.option(
@@ -121,15 +124,16 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
 )
 @click.option(
     "--request-queue-timeout",
+    metavar="DURATION",
     default="5s",
     show_default=True,
-    callback=options.duration,
+    callback=flag_values.duration,
     help="Maximum time that a request waits in its user's queue before it is rejected with 429.",
 )
-@values.lifecycle_group
+@shared_flags.lifecycle_group
 @click.option("--permit-port-sharing", is_flag=True, help="Set SO_REUSEPORT on the listening socket.")
-@options.feature_gates
-@options.logging
+@shared_flags.feature_gates
+@shared_flags.logging
 @click.pass_context
 def command(
     context: click.Context,
@@ -243,7 +247,7 @@ def _loop_factory() -> Callable[[], Any] | None:
 
 
 @command.command("backup")
-@click.argument("file", type=values.PATH)
+@click.argument("file", type=flag_values.PATH)
 @click.pass_obj
 def backup(folder: pathlib.Path, file: pathlib.Path) -> None:
     """Copy a server, running or not, into FILE: its objects, keys and certificates."""
@@ -254,7 +258,7 @@ def backup(folder: pathlib.Path, file: pathlib.Path) -> None:
 
 
 @command.command("restore")
-@click.argument("file", type=values.FILE)
+@click.argument("file", type=flag_values.FILE)
 @click.pass_obj
 def restore(folder: pathlib.Path, file: pathlib.Path) -> None:
     """Put a backup FILE into an empty data folder. The server must not run."""

@@ -132,7 +132,7 @@ def _flag(flag: str, path: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SettingsError(f"{flag}: {path} cannot be made: {error.strerror or error}") from error
+        raise SettingsError(f"{flag}: {path} cannot be created: {error.strerror or error}") from error
 
 
 def _host(address: str) -> str:

@@ -124,7 +124,7 @@ def test_cel_uses_nothing_of_the_server() -> None:
         (f"{SERVER}.x", "from kube_fairlead import client"),
         (f"{SERVER}.x", "def f():\n    import kube_fairlead.agent.agent"),
         (f"{SERVER}.x", "from kube_fairlead_lab.hollow import fleet"),
-        (f"{SERVER}.x", "from kube_fairlead.cli import options"),
+        (f"{SERVER}.x", "from kube_fairlead.cli import shared_flags"),
         (COMMAND, "from kube_fairlead.agent import launch"),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_foreign_import_is_found(name: str, text: str) -> None:
     [
         (f"{SERVER}.x", "from kube_fairlead.api import errors\nfrom kube_fairlead.base import clock\nimport apsw"),
         (f"{SERVER}.x", f"from {SERVER}.storage import store"),
-        (COMMAND, "from kube_fairlead.cli import options"),
+        (COMMAND, "from kube_fairlead.cli import shared_flags"),
     ],
 )
 def test_an_allowed_import_passes(name: str, text: str) -> None:

@@ -218,7 +218,7 @@ def test_architecture_page_tours_every_package() -> None:
         ("kube_fairlead.agent.x", "import importlib\nimportlib.import_module('kube_fairlead.cloud.ownership')"),
         ("kube_fairlead.agent.shutdown.x", "from ...drivers import drain"),
         ("kube_fairlead.surprise.x", ""),
-        ("kube_fairlead.operations.x", "from kube_fairlead.cli import options"),
+        ("kube_fairlead.operations.x", "from kube_fairlead.cli import shared_flags"),
         ("kube_fairlead.install.x", "from kube_fairlead.operations import drain"),
         ("kube_fairlead.agent.x", "from kube_fairlead.overview import read_history"),
         ("kube_fairlead", "from kube_fairlead.base import clock"),

@@ -9,7 +9,7 @@ import click
 
 from kube_fairlead.api import names
 from kube_fairlead.base import process
-from kube_fairlead.cli import manager_flags, options, values
+from kube_fairlead.cli import flag_values, shared_flags
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -27,15 +27,14 @@ def _prefix(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 
 
 def _clouds(ctx: click.Context, parameter: click.Parameter, value: str) -> list[str]:
-    clouds = manager_flags.listed(ctx, parameter, value)
+    clouds = flag_values.listed(ctx, parameter, value)
     if not clouds:
         raise click.BadParameter("must be a list such as aws,hcloud, or none", ctx, parameter)
-    return ["" if cloud == "none" else values.platform(ctx, parameter, cloud) for cloud in clouds]
+    return ["" if cloud == "none" else flag_values.platform(ctx, parameter, cloud) for cloud in clouds]
 
 
 @click.command("hollow")
-@click.option("--kubeconfig", type=values.FILE, help="Kubeconfig file.  [default: as for kubectl]")
-@click.option("--context", "kube_context", default="", help="Context of the kubeconfig.")
+@shared_flags.cluster
 @click.option("--nodes", type=click.IntRange(min=0), default=3, show_default=True, help="Number of nodes.")
 @click.option(
     "--pods-per-node",
@@ -60,20 +59,20 @@ def _clouds(ctx: click.Context, parameter: click.Parameter, value: str) -> list[
     callback=_clouds,
     help="Platforms of the nodes, in turn; 'none' is a node without a cloud.",
 )
-@manager_flags.boolean("--provider-ids", default=True, text="Set the nodes' providerID.")
-@manager_flags.boolean(
+@shared_flags.boolean("--provider-ids", default=True, text="Set the nodes' providerID.")
+@shared_flags.boolean(
     "--uninitialized",
     default=False,
     text="Register nodes for a cloud controller manager: tainted, without a providerID.",
 )
-@manager_flags.boolean(
+@shared_flags.boolean(
     "--only-kubelets",
     default=False,
     text="Run kubelets only; kube-controller-manager and kube-scheduler run elsewhere.",
 )
-@manager_flags.boolean("--own-watches", default=False, text="Use one watch of pods per node, as real kubelets do.")
-@manager_flags.period("--heartbeat-period", "10s", "Renewal interval of node Leases.")
-@options.logging
+@shared_flags.boolean("--own-watches", default=False, text="Use one watch of pods per node, as real kubelets do.")
+@shared_flags.period("--heartbeat-period", "10s", "Renewal interval of node Leases.")
+@shared_flags.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
     """Run nodes that exist only in the API: they register, heartbeat, run pods and terminate them.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kube_fairlead.cli import options, values
+from kube_fairlead.cli import flag_values
 
 if TYPE_CHECKING:
     from kube_fairlead_lab.sim.campaign import Report
@@ -60,14 +60,14 @@ class _Request(NamedTuple):
 )
 @click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds to play.  [default: 1]")
 @click.option(
-    "--for", "seconds", metavar="DURATION", callback=options.optional_duration, help="How long to start new seeds."
+    "--for", "seconds", metavar="DURATION", callback=flag_values.optional_duration, help="How long to start new seeds."
 )
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of parallel processes.")
 @click.option("--twice", is_flag=True, help="Play each seed in two processes and compare the histories.")
 @click.option(
     "--scenario",
     "scenario_file",
-    type=values.FILE,
+    type=flag_values.FILE,
     help="YAML file with cluster sizes and fault rates. Docs: simulation.md.",
 )
 @click.option("--steady-network", is_flag=True, help="Play without network faults, whatever the scenario says.")

@@ -1,4 +1,4 @@
-"""The program's beginning, and `python -m kube_fairlead.cli` where scripts are not on the path."""
+"""The entry point of the `fairlead` program, and of `python -m kube_fairlead.cli`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 def main() -> int:
     """Load the program and run it."""
-    gc.disable()  # loading leaves no garbage behind; it is on again as soon as the command is there
+    gc.disable()  # imports create hardly any garbage; `main` enables the collector when the command is loaded
     from kube_fairlead.cli.main import main as run
 
     return run()

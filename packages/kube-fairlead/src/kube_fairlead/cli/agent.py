@@ -1,4 +1,4 @@
-"""`fairlead agent`: the agent of one node as a process."""
+"""`fairlead agent`: runs the agent of one node. See `kube_fairlead.agent`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from kube_fairlead.api import names
 from kube_fairlead.base import gates, logs, process
-from kube_fairlead.cli import manager_flags, options, values, windows_service
+from kube_fairlead.cli import flag_values, manager_flags, shared_flags, windows_service
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -30,108 +30,124 @@ _log = logs.get_logger(__name__)
 
 
 def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    # As the kubelet: the host's name in lower case.
+    # The kubelet has the same default: the host name in lower case.
     name = value or socket.gethostname().lower()
     if problems := names.dns1123_subdomain(name):
-        raise click.BadParameter(f"{name!r} is no node's name: {'; '.join(problems)}", ctx, parameter)
+        raise click.BadParameter(f"{name!r} is not a valid node name: {'; '.join(problems)}", ctx, parameter)
     return name
 
 
 @click.group("agent", invoke_without_command=True, subcommand_metavar="[COMMAND]" if _IS_WINDOWS else "")
-@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
-@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
-@click.option("--node-name", callback=_node_name, help="The node to look after [default: this host's name].")
+@shared_flags.cluster
+@click.option(
+    "--node-name",
+    callback=_node_name,
+    help="Name of the Node object of this machine.  [default: the host name in lower case]",
+)
 @click.option(
     "--registry-dir",
-    type=values.FOLDER,
+    type=flag_values.FOLDER,
     default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
     show_default=True,
-    callback=manager_flags.socket_folder,
-    hidden=_IS_WINDOWS,  # it has no sockets that drivers could register by
-    help="Where drivers put their registration sockets.",
+    callback=flag_values.socket_folder,
+    hidden=_IS_WINDOWS,  # drivers register by unix sockets, which Python does not have there
+    help="Folder in which drivers create their registration sockets.",
 )
 @click.option(
     "--state-dir",
-    type=values.FOLDER,
-    help="Where the agent keeps its name [default: "
-    + (r"%ProgramData%\fairlead" if _IS_WINDOWS else "beside the registry")
-    + "].",
+    type=flag_values.FOLDER,
+    help="Folder for the agent's state across restarts: its identity in the node's Lease, and a shutdown in progress.  "
+    "[default: " + (r"%ProgramData%\fairlead" if _IS_WINDOWS else "the parent of --registry-dir") + "]",
 )
 @click.option(
     "--driver-wait-timeout",
+    metavar="DURATION",
     default="5m",
     show_default=True,
-    callback=options.duration,
-    help="How long an event may wait for a driver that is missing or does not answer before it fails.",
+    callback=flag_values.duration,
+    help="How long a Pending event waits for a driver that is not registered or does not answer. After it, the event "
+    "is set to Failed.",
 )
 @click.option(
     "--driver-lost-timeout",
+    metavar="DURATION",
     default="10m",
     show_default=True,
-    callback=options.duration,
-    help="How long a claimed event without an SLA waits for a driver that is out of reach before it fails.",
+    callback=flag_values.duration,
+    help="How long a Claimed event without an SLA waits for an unreachable driver. After it, the event is set to "
+    "Failed.",
 )
 @click.option(
     "--finished-event-ttl",
     metavar="DURATION",
     default="0s",
     show_default=True,
-    callback=manager_flags.duration_or_zero,
-    help="How long finished LifecycleEvents are kept. Give controller-manager the same: its event-gc deletes what is "
-    "ten minutes past its own.",
+    callback=flag_values.duration_or_zero,
+    help="How long the agent keeps finished LifecycleEvents before it deletes them. Set the same value for "
+    "controller-manager: its event-gc deletes them ten minutes after its own TTL.",
 )
-@values.discovered_group
-@manager_flags.boolean(
+@shared_flags.discovered_group
+@shared_flags.boolean(
     "--well-known-conditions",
     default=True,
-    text="Also set the Node conditions that Kubernetes 1.37 knows, such as DrainInProgress.",
+    text="Also set the Node conditions of Kubernetes 1.37, such as DrainInProgress.",
 )
-@manager_flags.boolean(
+@shared_flags.boolean(
     "--hold-autoscalers",
     default=True,
-    text="Tell Cluster Autoscaler and Karpenter to leave the node alone while it is in a transition.",
+    text="Annotate the node during a transition so that Cluster Autoscaler and Karpenter do not remove it.",
 )
 @click.option(
     "--config",
-    type=values.FILE,
-    help="How long pods get when the machine goes down: a file with the kubelet's three fields, or the kubelet's own.",
+    type=flag_values.FILE,
+    help="Enable graceful node shutdown. A YAML file with the kubelet's fields shutdownGracePeriod, "
+    "shutdownGracePeriodCriticalPods or shutdownGracePeriodByPodPriority; the kubelet's own configuration file works "
+    "too.  [default: shutdowns are not handled]",
 )
 @click.option(
     "--shutdown-owner",
     type=click.Choice(["auto", "kubelet", "agent"]),
     default="auto",
     show_default=True,
-    help="Who ends the pods then. auto: the kubelet where it is set up to, else the agent.",
+    help="With --config: the process that terminates the pods when the machine shuts down. auto: the kubelet if its "
+    "own graceful shutdown is configured, else the agent.",
 )
 @click.option(
     "--windows-service",
     is_flag=True,
     hidden=not _IS_WINDOWS,
-    help="Run as the service that install-service makes. Only a service hears that the machine goes down.",
+    help="Run as the service that install-service creates. Windows announces shutdowns to services only.",
 )
 @click.option(
     "--log-file",
-    type=values.NEW_FILE,
-    help="Write log lines to this file"
+    type=flag_values.NEW_FILE,
+    help="Write log lines to this file instead of standard error"
     + (r" [default for a service: %ProgramData%\fairlead\agent.log]." if _IS_WINDOWS else "."),
 )
-@click.option("--platform", default="", callback=values.platform, help="Say on the Node that it runs on this cloud.")
+@click.option(
+    "--platform",
+    default="",
+    callback=flag_values.platform,
+    help="Annotate the Node with this platform, for cloud controller managers: the scheme of its providerID, such as "
+    "aws.",
+)
 @manager_flags.serving_flags()
-@options.feature_gates
-@options.logging
+@shared_flags.feature_gates
+@shared_flags.logging
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> None:
-    """Claim the lifecycle events of one node and have drivers carry them out; see its pods out when it goes down.
+    """Claim the LifecycleEvents of one node and call drivers to carry them out.
 
-    One agent per node; a second one stands by. SIGTERM ends it at once: work under way is taken up by the next agent.
+    With --config, also terminate the node's pods in order before the machine shuts down. Run one agent per node; a
+    second one waits for the node's Lease. SIGTERM stops the agent at once. The next agent resumes the claimed event.
     """
     if ctx.invoked_subcommand is not None:
         return
     invocation = ctx.ensure_object(Invocation)
     _log_to_file(ctx, invocation, flags)
-    hears = flags["feature_gates"].enabled(gates.WINDOWS_GRACEFUL_NODE_SHUTDOWN)
-    # A service must answer its manager within moments, so that this comes before anything is read.
-    with windows_service.begun(wanted=flags["windows_service"], hears_preshutdown=hears) as service:
+    is_enabled = flags["feature_gates"].enabled(gates.WINDOWS_GRACEFUL_NODE_SHUTDOWN)
+    # A service must answer the service control manager within seconds, so this comes before the files are read.
+    with windows_service.running(wanted=flags["windows_service"], hears_preshutdown=is_enabled) as service:
         _run(invocation, flags, service)
 
 
@@ -147,7 +163,7 @@ def _log_to_file(ctx: click.Context, invocation: Invocation, flags: dict[str, An
         from kube_fairlead.base.logfile import LogFile
 
         try:
-            options.log_to(ctx, LogFile(path))
+            shared_flags.log_to(ctx, LogFile(path))
         except OSError as error:
             raise click.UsageError(f"--log-file: {path} cannot be written: {error.strerror or error}") from error
 
@@ -174,8 +190,8 @@ def _settings(invocation: Invocation, flags: dict[str, Any], service: Service | 
 
     state = flags["state_dir"] or _state_folder(invocation, flags)
     if hasattr(socket, "AF_UNIX"):
-        values.make_folder("--registry-dir", flags["registry_dir"])
-    values.make_folder("--state-dir" if flags["state_dir"] else "--registry-dir", state)
+        flag_values.make_folder("--registry-dir", flags["registry_dir"])
+    flag_values.make_folder("--state-dir" if flags["state_dir"] else "--registry-dir", state)
     return LaunchSettings(
         node_name=flags["node_name"],
         registry=flags["registry_dir"] if hasattr(socket, "AF_UNIX") else None,
@@ -202,7 +218,7 @@ def _state_folder(invocation: Invocation, flags: dict[str, Any]) -> pathlib.Path
 
 
 def _shutdown(invocation: Invocation, flags: dict[str, Any], service: Service | None) -> ShutdownSettings | None:
-    """What is to be done about shutdowns; None when nothing is."""
+    """The settings of graceful shutdown; None if shutdowns are not handled."""
     if flags["config"] is None:
         return None
     from kube_fairlead.agent.shutdown.assembly import ShutdownSettings, is_supported
@@ -216,22 +232,24 @@ def _shutdown(invocation: Invocation, flags: dict[str, Any], service: Service | 
     if not config.shutdown.enabled:
         return None
     if not is_supported():
-        raise click.UsageError(f"--config: {flags['config']} asks for graceful shutdowns, which need Linux or Windows")
-    if _IS_WINDOWS and not _is_heard_on_windows(flags, service):
+        raise click.UsageError(
+            f"--config: {flags['config']} enables graceful node shutdown, which needs Linux or Windows"
+        )
+    if _IS_WINDOWS and not _is_announced_on_windows(flags, service):
         return None
     return ShutdownSettings(
         config=config, environment=invocation.environment, owner=flags["shutdown_owner"], service=service
     )
 
 
-def _is_heard_on_windows(flags: dict[str, Any], service: Service | None) -> bool:
-    """Whether a shutdown can be heard; says why when it cannot."""
+def _is_announced_on_windows(flags: dict[str, Any], service: Service | None) -> bool:
+    """Whether Windows announces shutdowns to this process; logs the reason if it does not."""
     if not flags["feature_gates"].enabled(gates.WINDOWS_GRACEFUL_NODE_SHUTDOWN):
-        _log.info("WindowsGracefulNodeShutdown is off: shutdowns of this machine are not looked after")
+        _log.info("WindowsGracefulNodeShutdown is disabled: the agent does not handle shutdowns of this machine")
     elif service is None:
         _log.warning(
-            "this process is not a Windows service: shutdowns of this machine are not looked after; "
-            "`fairlead agent install-service` makes it one"
+            "this process is not a Windows service: the agent does not handle shutdowns of this machine; "
+            "`fairlead agent install-service` creates the service"
         )
     else:
         return True
@@ -251,5 +269,5 @@ def _connect(invocation: Invocation, flags: dict[str, Any], scheme: Scheme | Non
 
 
 def _announce(settings: LaunchSettings) -> None:
-    drivers = "no drivers here" if settings.registry is None else f"drivers register in {settings.registry}"
-    click.echo(f"fairlead agent looks after node {settings.node_name}; {drivers}")
+    drivers = "it has no drivers" if settings.registry is None else f"drivers register in {settings.registry}"
+    click.echo(f"fairlead agent runs for node {settings.node_name}; {drivers}")

@@ -1,4 +1,4 @@
-"""`fairlead cloud-controller-manager`: the controllers of one cloud, under leader election."""
+"""`fairlead cloud-controller-manager`: runs the controllers of one cloud. See `kube_fairlead.cloud`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kube_fairlead.cli import manager_flags, options, values
+from kube_fairlead.cli import flag_values, manager_flags, shared_flags
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -20,90 +20,100 @@ _COMPONENT = "cloud-controller-manager"
 
 
 def _platforms(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    # To name none is not the same as not to say.
+    # An empty list differs from a flag that is not set.
     if value is None:
         return None
-    return tuple(values.platform(ctx, parameter, name) for name in manager_flags.listed(ctx, parameter, value))
+    return tuple(flag_values.platform(ctx, parameter, name) for name in flag_values.listed(ctx, parameter, value))
 
 
 def _cluster_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     if not value.strip():
-        raise click.BadParameter("it is empty; what is the cluster's in the cloud is found by it", ctx, parameter)
+        raise click.BadParameter(
+            "must not be empty: the objects of the cluster in the cloud are found by it", ctx, parameter
+        )
     return value
 
 
 @click.command(_COMPONENT)
-@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
-@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@shared_flags.cluster
 @click.option(
     "--cloud-provider",
     required=True,
-    help="The provider: aws, hcloud, static, external-grpc (a server of your own), or one that you installed.",
+    help="Name of the cloud provider: aws, hcloud, static, external-grpc (your own gRPC server), or an installed "
+    "plugin.",
 )
-@click.option("--cloud-config", type=values.FILE, help="The provider's configuration file.")
+@click.option("--cloud-config", type=flag_values.FILE, help="Configuration file of the provider.")
 @click.option(
     "--cloud-provider-platforms",
     metavar="PLATFORM,...",
     callback=_platforms,
-    help="The schemes of the providerIDs whose nodes are this manager's [default: those that the provider supports]. "
-    "Empty: a single cloud, all nodes are.",
+    help="Platforms, the schemes of providerIDs: this manager writes to nodes of these platforms only. An empty list "
+    "is a cluster with a single cloud: it writes to all nodes.  [default: the platforms of the provider]",
 )
 @click.option(
     "--controllers",
     metavar="NAME,...",
     default="*",
     show_default=True,
-    callback=values.controllers,
-    help="Which controllers run: '*' all that do by default, 'name' that one, '-name' not that one. There are: "
-    "cloud-node-controller, cloud-node-lifecycle-controller, node-route-controller and service-lb-controller; with "
-    "platforms, the last two run only if named.",
+    callback=flag_values.controllers,
+    help="Controllers to run: NAME, -NAME to disable one, * for the default ones. Names: cloud-node-controller, "
+    "cloud-node-lifecycle-controller, node-route-controller, service-lb-controller. With platforms, the last two run "
+    "only if they are named.",
 )
 @click.option(
     "--cluster-name",
     default="kubernetes",
     show_default=True,
     callback=_cluster_name,
-    help="The instance prefix for the cluster.",
+    help="Name of the cluster in the cloud. Providers name and find its routes and load balancers by it.",
 )
 @click.option(
     "--cluster-cidr",
     default="",
-    callback=values.cidrs,
-    help="The range of pod addresses; one of each family for dual stack.",
+    callback=flag_values.cidrs,
+    help="IP range of pods, for the route controller; for dual stack one range of each IP family, comma-separated.",
 )
-@manager_flags.boolean("--configure-cloud-routes", default=True, text="Let the route controller run.")
-@manager_flags.period("--node-monitor-period", "5s", "How often the lifecycle of nodes is looked at.")
-@manager_flags.period("--node-status-update-frequency", "5m", "How often node addresses are looked at.")
-@manager_flags.period("--route-reconciliation-period", "10s", "How often routes are looked at.")
-@manager_flags.workers("--concurrent-node-syncs", 1, "Nodes initialised at once.")
+@shared_flags.boolean(
+    "--configure-cloud-routes", default=True, text="Run the route controller, if it is among --controllers."
+)
+@shared_flags.period(
+    "--node-monitor-period", "5s", "Interval at which nodes are compared with the machines of the cloud."
+)
+@shared_flags.period(
+    "--node-status-update-frequency", "5m", "Interval at which the addresses of nodes are updated from the cloud."
+)
+@shared_flags.period("--route-reconciliation-period", "10s", "Interval at which routes in the cloud are reconciled.")
+@shared_flags.workers("--concurrent-node-syncs", 1, "Number of nodes that are initialized concurrently.")
 @click.option(
     "--concurrent-node-status-updates",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Node statuses written at once; 0: as --concurrent-node-syncs.",
+    help="Number of nodes whose addresses are updated concurrently; 0: the value of --concurrent-node-syncs.",
 )
-@manager_flags.workers("--concurrent-node-lifecycle-syncs", 1, "Nodes tainted at once.")
-@manager_flags.workers("--concurrent-service-syncs", 1, "Services worked on at once.")
+@shared_flags.workers(
+    "--concurrent-node-lifecycle-syncs", 1, "Number of nodes that are tainted or deleted concurrently."
+)
+@shared_flags.workers("--concurrent-service-syncs", 1, "Number of Services that are reconciled concurrently.")
 @click.option(
     "--node-vanishing-share",
     type=click.FloatRange(0, 1),
     default=0.1,
     show_default=True,
-    help="The share of the cloud's nodes that may vanish within five minutes and be deleted. One may, unless this is "
-    "0; all of a platform may only if they were announced. Beyond that an operator must confirm.",
+    help="Limit of node deletions because machines are missing in the cloud, as a share of the cloud's nodes in five "
+    "minutes: 0.1 is 10 %, and at least one node; 0 allows none. Beyond the limit no node is deleted until a user "
+    "annotates it with cloud.fairlead.dev/confirm-deletion=true.",
 )
 @manager_flags.manager_flags(lease="", port=10258)
-@options.feature_gates
-@options.logging
+@shared_flags.feature_gates
+@shared_flags.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
-    """Bring the nodes of one cloud in line with that cloud.
+    """Run the cloud controllers for the nodes of one cloud: initialize, update and delete nodes, as the cloud reports.
 
-    Nodes of other clouds, and of none, are left alone, so that several of these can run in one cluster. Unless it is
-    named, the Lease is cloud-controller-manager, with platforms cloud-controller-manager-PROVIDER, and
-    cloud-controller-manager-PROVIDER-PLATFORM where the platforms are not the provider's own. Docs: hybrid-clouds.md,
-    ownership.md.
+    It does not write to nodes of other clouds or of none, so several of these can run in one cluster. The default name
+    of the Lease is cloud-controller-manager; with platforms cloud-controller-manager-PROVIDER; with other platforms
+    than the provider's cloud-controller-manager-PROVIDER-PLATFORM. Docs: hybrid-clouds.md, ownership.md.
     """
     from kube_fairlead.cloud.errors import ProviderError
 

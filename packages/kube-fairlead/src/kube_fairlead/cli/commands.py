@@ -1,8 +1,8 @@
-"""Every command there is, in the order that help shows them. The table imports none of them.
+"""The table of commands, in the order of `fairlead --help`. It imports none of them.
 
-The product's own commands are named here by module. Other distributions bring theirs by the entry point group
-`fairlead.commands`; those of the project's other two distributions are named here too, so that help shows them and a
-user who lacks one learns which distribution to install.
+A command of the product is named here by its module. Other distributions add commands by the entry point group
+`fairlead.commands`. The commands of Fairlead's other two distributions are named here too: help shows which
+distribution to install.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["COMMANDS", "GROUP", "Brought", "Entry", "installed"]
+__all__ = ["COMMANDS", "GROUP", "Entry", "InstalledCommand", "installed"]
 
 GROUP = "fairlead.commands"
 _APISERVER = "kube-fairlead-apiserver"
@@ -26,8 +26,7 @@ _LAB = "kube-fairlead-lab"
 class Entry:
     """One command. Its module defines a click command called `command`, whose help begins with `summary`.
 
-    A command has a module, or the distribution that brings it by entry point.
-    What the command returns is the exit code; None is 0.
+    A command has a module, or a distribution that adds it by entry point. Its return value is the exit code; None is 0.
     """
 
     name: str
@@ -37,14 +36,14 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Brought:
-    """A command that an installed distribution brings by entry point."""
+class InstalledCommand:
+    """A command that an installed distribution adds by entry point."""
 
     target: str  # module:name
     distribution: str
 
     def load(self) -> Any:
-        """Import it."""
+        """Import the command."""
         module, _, name = self.target.partition("[")[0].strip().partition(":")
         return operator.attrgetter(name or "command")(importlib.import_module(module))
 
@@ -52,63 +51,78 @@ class Brought:
 COMMANDS: tuple[Entry, ...] = (
     Entry("demo", "Show what Fairlead does, on a control plane of its own, and exit.", distribution=_LAB),
     Entry("apiserver", "Serve the Kubernetes API from one process, over SQLite.", distribution=_APISERVER),
-    Entry("drain", "Drain nodes in preparation for maintenance, on the server's side.", "kube_fairlead.cli.drain"),
-    Entry("uncordon", "Mark nodes as schedulable again, after a drain of Fairlead's.", "kube_fairlead.cli.uncordon"),
-    Entry("maintain", "Drain nodes, do the maintenance, and put them back into service.", "kube_fairlead.cli.maintain"),
+    Entry("drain", "Drain nodes before maintenance; a driver on each node evicts its pods.", "kube_fairlead.cli.drain"),
+    Entry("uncordon", "Make nodes schedulable again after `fairlead drain`.", "kube_fairlead.cli.uncordon"),
+    Entry("maintain", "Drain nodes, run a command for each, and uncordon them.", "kube_fairlead.cli.maintain"),
     Entry(
-        "agent", "Claim the lifecycle events of one node and have drivers carry them out.", "kube_fairlead.cli.agent"
+        "agent", "Claim the LifecycleEvents of one node and call drivers to carry them out.", "kube_fairlead.cli.agent"
     ),
     Entry(
-        "hold", "Keep the shutdown lock of an agent, and start it again when it is killed.", "kube_fairlead.cli.hold"
+        "hold",
+        "Run an agent, hold its shutdown inhibitor lock, and restart it if it is killed.",
+        "kube_fairlead.cli.hold",
     ),
-    Entry("driver", "Run a lifecycle driver on a node.", "kube_fairlead.cli.driver"),
+    Entry("driver", "Run a driver, which carries out the LifecycleEvents of a node.", "kube_fairlead.cli.driver"),
     Entry(
         "controller-manager",
-        "Run the cluster's lifecycle controllers: clean-up, stalls, shutdowns, and events of nodes without an agent.",
+        "Run Fairlead's cluster controllers, such as the garbage collection of LifecycleEvents.",
         "kube_fairlead.cli.controller_manager",
     ),
     Entry(
         "cloud-controller-manager",
-        "Bring the nodes of one cloud in line with that cloud.",
+        "Run the cloud controllers for the nodes of one cloud: initialize, update and delete nodes, as the cloud "
+        "reports.",
         "kube_fairlead.cli.cloud_controller_manager",
     ),
-    Entry("status", "Show what each node is doing, who holds it, what blocks it.", "kube_fairlead.cli.status"),
-    Entry("history", "Show what was done to nodes, by whom, and how it ended.", "kube_fairlead.cli.history"),
     Entry(
-        "doctor", "Show what is wrong with this cluster for Fairlead, and how to fix it.", "kube_fairlead.cli.doctor"
+        "status",
+        "Show the LifecycleEvent of each node, the process that claimed it, and what blocks it.",
+        "kube_fairlead.cli.status",
+    ),
+    Entry(
+        "history", "Show the finished LifecycleEvents of nodes, with requester and result.", "kube_fairlead.cli.history"
+    ),
+    Entry(
+        "doctor", "Check a cluster for problems with Fairlead, and show how to fix them.", "kube_fairlead.cli.doctor"
     ),
     Entry(
         "hollow",
         "Run nodes that exist only in the API: they register, heartbeat, run pods and terminate them.",
         distribution=_LAB,
     ),
-    Entry("webhook", "Record the deletion grace of custom resources on stock Kubernetes.", "kube_fairlead.cli.webhook"),
+    Entry(
+        "webhook",
+        "Serve the admission webhooks that Fairlead needs on a Kubernetes API server.",
+        "kube_fairlead.cli.webhook",
+    ),
     Entry("sim", "Play the whole system on virtual time, under seeded faults.", distribution=_LAB),
-    Entry("install", "Print the manifests for a real cluster.", "kube_fairlead.cli.install"),
+    Entry(
+        "install", "Print the manifests that install Fairlead in a cluster, or remove it.", "kube_fairlead.cli.install"
+    ),
 )
 
 
-def installed() -> dict[str, Brought]:
-    """The commands that other installed distributions bring, by name.
+def installed() -> dict[str, InstalledCommand]:
+    """The commands that installed distributions add, by name.
 
-    Read from the files themselves: `importlib.metadata` takes 40 ms to load, a quarter of what help may take.
+    The files are read directly: `importlib.metadata` takes 40 ms to load, a quarter of the time budget of help.
     """
-    found: dict[str, Brought] = {}
+    found: dict[str, InstalledCommand] = {}
     for folder in dict.fromkeys(sys.path):
         try:
             names = sorted(path.name for path in pathlib.Path(folder).iterdir() if path.suffix == ".dist-info")
-        except OSError:  # a zip file, or not there at all
+        except OSError:  # a zip file, or it does not exist
             continue
         for name in names:
             for command, target in _section(pathlib.Path(folder, name, "entry_points.txt")):
-                found.setdefault(command, Brought(target, name.partition("-")[0].replace("_", "-")))
+                found.setdefault(command, InstalledCommand(target, name.partition("-")[0].replace("_", "-")))
     return found
 
 
 def _section(path: pathlib.Path) -> Iterator[tuple[str, str]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):  # most distributions have no entry points; one may have broken ones
+    except (OSError, ValueError):  # most distributions have no entry points; a file may be broken
         return
     is_ours = False
     for line in map(str.strip, lines):

@@ -1,4 +1,4 @@
-"""`fairlead controller-manager`: the cluster's controllers of Fairlead, under leader election."""
+"""`fairlead controller-manager`: runs Fairlead's cluster controllers. See `kube_fairlead.controllers`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kube_fairlead.cli import manager_flags, options, values
+from kube_fairlead.cli import flag_values, manager_flags, shared_flags
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -23,81 +23,90 @@ _COMPONENT = "fairlead-controller-manager"
 
 
 @click.command("controller-manager")
-@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
-@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@shared_flags.cluster
 @click.option(
     "--controllers",
     metavar="NAME,...",
     default="*",
     show_default=True,
-    callback=values.controllers,
-    help="Which controllers run: '*' all that do by default, 'name' that one, '-name' not that one. "
-    "There are: event-gc, transition-gc, record-gc, stall, shutdown-observer, and claimer, which is off by default.",
+    callback=flag_values.controllers,
+    help="Controllers to run: NAME, -NAME to disable one, * for the default ones. Names: event-gc, transition-gc, "
+    "record-gc, stall, shutdown-observer, and claimer, which is disabled by default.",
 )
-@manager_flags.workers("--concurrent-event-gc-syncs", 5, "LifecycleEvents collected at once.")
+@shared_flags.workers("--concurrent-event-gc-syncs", 5, "Number of LifecycleEvents that event-gc handles concurrently.")
 @click.option(
     "--finished-event-ttl",
     metavar="DURATION",
     default="0s",
     show_default=True,
-    callback=manager_flags.duration_or_zero,
-    help="How long finished LifecycleEvents are kept; set it as on the agents.",
+    callback=flag_values.duration_or_zero,
+    help="How long finished LifecycleEvents are kept. Set the same value for the agents: event-gc deletes what they "
+    "have not deleted ten minutes after this time.",
 )
-@manager_flags.period(
-    "--unoffered-transition-ttl", "1h", "A LifecycleTransition that no driver offers is removed after this time."
+@shared_flags.period(
+    "--unoffered-transition-ttl",
+    "1h",
+    "How long a LifecycleTransition that no driver offers is kept before transition-gc deletes it.",
 )
-@manager_flags.period(
-    "--record-ttl", "720h", "How long a NodeLifecycleRecord keeps what a finished LifecycleEvent came to."
+@shared_flags.period(
+    "--record-ttl", "720h", "How long a NodeLifecycleRecord keeps the result of a finished LifecycleEvent."
 )
-@manager_flags.period(
+@shared_flags.period(
     "--driver-lost-timeout",
     "10m",
-    "How long an event that the claimer claimed, without an SLA, waits for an unreachable driver.",
+    "How long an event of the claimer without an SLA waits for an unreachable driver. After it, the event is set to "
+    "Failed.",
 )
-@manager_flags.period("--stall-pending-after", "10m", "Report pending events as stalled after this time.")
-@manager_flags.period("--stall-claimed-after", "1h", "Report claimed events without an SLA as stalled after this time.")
-@manager_flags.period(
+@shared_flags.period("--stall-pending-after", "10m", "Report pending events as stalled after this time.")
+@shared_flags.period("--stall-claimed-after", "1h", "Report claimed events without an SLA as stalled after this time.")
+@shared_flags.period(
     "--stall-terminating-after", "10m", "Report deleted events with a finalizer as stalled after this time."
 )
-@manager_flags.period(
-    "--shutdown-silence", "40s", "A node whose shutdown ended its pods counts as down when its heartbeat is this old."
+@shared_flags.period(
+    "--shutdown-silence",
+    "40s",
+    "Age of the last heartbeat at which a node that terminated its pods for a shutdown counts as shut down.",
 )
-@manager_flags.boolean(
+@shared_flags.boolean(
     "--shutdown-out-of-service-taint",
     default=False,
-    text="Taint nodes that are down with node.kubernetes.io/out-of-service, once their cloud says that they are off.",
+    text="Taint nodes that are shut down with node.kubernetes.io/out-of-service, once their cloud reports them as off. "
+    "Kubernetes then deletes their pods and detaches their volumes.",
 )
 @click.option(
     "--claimer-registry-dir",
-    type=values.FOLDER,
+    type=flag_values.FOLDER,
     default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
     show_default=True,
-    callback=manager_flags.socket_folder,
-    help="Where drivers register with claimer, which claims events of nodes that have no agent.",
+    callback=flag_values.socket_folder,
+    help="Folder in which drivers register with the claimer, which claims events of nodes without an agent.",
 )
-@values.discovered_group
+@shared_flags.discovered_group
 @click.option(
     "--leader-elect-groups",
     metavar="'GROUP=NAME,...;GROUP=...'",
     default="",
-    help="Several Leases instead of one, each with its controllers; replicas share them out among themselves.",
+    help="Use one Lease for each group of controllers instead of one for all. The replicas distribute the groups among "
+    "themselves.  [default: one group]",
 )
 @click.option(
     "--leader-elect-group-kubeconfig",
     "group_kubeconfigs",
     metavar="GROUP=FILE",
     multiple=True,
-    help="Another kubeconfig for one group, so that each Lease has a service account of its own.",
+    help="Kubeconfig of one group, so that each group has its own service account. May be repeated.  [default: "
+    "--kubeconfig]",
 )
 @manager_flags.manager_flags(lease=_COMPONENT, port=10257)
-@options.feature_gates
-@options.logging
+@shared_flags.feature_gates
+@shared_flags.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
-    """Run the cluster's lifecycle controllers: clean-up, stalls, shutdowns, and events of nodes without an agent.
+    """Run Fairlead's cluster controllers, such as the garbage collection of LifecycleEvents.
 
-    One of several replicas leads and works; the others follow, ready to take over. SIGTERM ends its work in order,
-    then releases its Lease; SIGUSR1 does the same and stays as a follower. Docs: leader-election.md.
+    Of several replicas, the leader runs the controllers; the others wait for its Lease. SIGTERM stops the controllers
+    in order and releases the Lease. SIGUSR1 does the same, and the process continues as a follower. Docs:
+    leader-election.md.
     """
     try:
         manager = _manager(invocation, flags)
@@ -123,7 +132,7 @@ def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
 def _plans(
     invocation: Invocation, flags: dict[str, Any], controllers: list[Controller], scheme: Scheme
 ) -> list[GroupPlan]:
-    """One Lease for all, or several."""
+    """The groups of controllers, each with its Lease."""
     from kube_fairlead.election import Lock
     from kube_fairlead.manager import SelectionError, parse_groups
 
@@ -139,7 +148,7 @@ def _plans(
             raise click.BadParameter(str(error), param_hint="--leader-elect-groups") from error
         groups = {group: [by_name[name] for name in names] for group, names in named.items()}
     if unknown := sorted(set(kubeconfigs) - set(groups)):
-        raise ValueError(f"--leader-elect-group-kubeconfig names {', '.join(unknown)}, which is no group")
+        raise ValueError(f"--leader-elect-group-kubeconfig: no group {', '.join(unknown)} in --leader-elect-groups")
     return [
         _plan(
             invocation,
@@ -154,7 +163,7 @@ def _plans(
 
 
 def _controllers(flags: dict[str, Any]) -> list[Controller]:
-    """Every controller there is."""
+    """All controllers, in the order of help."""
     from kube_fairlead.controllers.claimer import ClaimerOptions, claimer
     from kube_fairlead.controllers.event_gc import event_gc
     from kube_fairlead.controllers.record_gc import record_gc
@@ -213,8 +222,8 @@ def _group_kubeconfigs(given: tuple[str, ...]) -> dict[str, pathlib.Path]:
     for text in given:
         group, separator, path = text.partition("=")
         if not separator or not path:
-            raise ValueError(f"--leader-elect-group-kubeconfig {text!r} must be written GROUP=FILE")
+            raise ValueError(f"--leader-elect-group-kubeconfig: must be GROUP=FILE, got {text!r}")
         if not pathlib.Path(path).exists():
-            raise ValueError(f"--leader-elect-group-kubeconfig {text!r}: there is no file {path}")
+            raise ValueError(f"--leader-elect-group-kubeconfig: file {path} does not exist, got {text!r}")
         found[group.strip()] = pathlib.Path(path)
     return found

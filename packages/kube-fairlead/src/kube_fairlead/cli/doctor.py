@@ -1,4 +1,4 @@
-"""`fairlead doctor`: what is wrong with this cluster for Fairlead, and how to fix it."""
+"""`fairlead doctor`: checks a cluster for problems with Fairlead. See `kube_fairlead.doctor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kube_fairlead.cli import failures, options, values
+from kube_fairlead.cli import failures, shared_flags
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -20,23 +20,22 @@ __all__ = ["command"]
 
 
 @click.command("doctor")
-@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
-@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@shared_flags.cluster
 @click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="How to print the findings.",
+    help="Output format.",
 )
-@values.discovered_group
-@options.logging
+@shared_flags.discovered_group
+@shared_flags.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> int:
-    """Show what is wrong with this cluster for Fairlead, and how to fix it.
+    """Check a cluster for problems with Fairlead, and show how to fix them.
 
-    Changes nothing. Exit code 1 when something is wrong, or a check could not be made.
+    It changes nothing. The exit code is 1 if a check found a problem or could not run.
     """
     from kube_fairlead.doctor.checks import examine
     from kube_fairlead.doctor.facts import Severity
@@ -80,7 +79,7 @@ def _lines(facts: Facts, findings: Sequence[Finding]) -> Iterator[str]:
 def _as_json(facts: Facts, findings: Sequence[Finding]) -> str:
     from kube_fairlead.api.time import format_time
 
-    said = {
+    document = {
         "time": format_time(facts.now),
         "server": {"url": facts.url, "version": facts.version.found or ""},
         "checks": [{"name": name, "result": result} for name, result in _results(facts, findings)],
@@ -95,11 +94,11 @@ def _as_json(facts: Facts, findings: Sequence[Finding]) -> str:
             for one in findings
         ],
     }
-    return json.dumps(said, indent=2) + "\n"
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _results(facts: Facts, findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
-    """Each check and what came of it."""
+    """Each check and its result."""
     from kube_fairlead.doctor.checks import CHECKS
 
     for number, (name, _) in enumerate(CHECKS):

@@ -8,9 +8,9 @@ import click
 from click.core import ParameterSource
 
 from kube_fairlead.base import process
-from kube_fairlead.cli import values
+from kube_fairlead.cli import flag_values
 from kube_fairlead.cli.invocation import Invocation
-from kube_fairlead.cli.nodes import flags as node_flags
+from kube_fairlead.cli.nodes import node_flags
 
 if TYPE_CHECKING:
     from kube_fairlead.api.core_v1 import Node
@@ -31,7 +31,8 @@ _DETACHED = 130  # as a shell reports for a program that Ctrl-C ended
     type=click.Choice(["none", "client", "server"]),
     default="none",
     show_default=True,
-    help="Only print the pods to be evicted (client), or have the API server check each eviction too (server).",
+    help="client: only print the pods that would be evicted. server: also send each eviction to the API server as a "
+    "dry run.",
 )
 @click.option(
     "--chunk-size",
@@ -39,23 +40,23 @@ _DETACHED = 130  # as a shell reports for a program that Ctrl-C ended
     default=500,
     show_default=True,
     callback=lambda _ctx, _parameter, value: max(0, value),
-    help="Return large lists of nodes and pods in chunks of this many objects; 0 or less: all at once.",
+    help="Maximum number of objects per list request of nodes and pods; 0: no limit.",
 )
 @node_flags.waiting
 @click.option(
     "--transition",
     default="node-drain",
     show_default=True,
-    callback=values.subdomain,
-    help="The LifecycleTransition to request; your own may have an SLA.",
+    callback=flag_values.subdomain,
+    help="LifecycleTransition to request; one of your own may have an SLA, a time limit.",
 )
 @node_flags.access
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> int:
-    """Drain nodes in preparation for maintenance, on the server's side.
+    """Drain nodes before maintenance; a driver on each node evicts its pods.
 
-    Requests the drain by a LifecycleEvent and follows it. Ctrl-C stops following, not the drain; the same command
-    follows it again. The flags are those of kubectl drain, with its defaults.
+    Creates a LifecycleEvent for each node and prints its progress. Ctrl-C stops printing, and the drain continues; the
+    same command prints its progress again. The flags and defaults are those of kubectl drain.
     """
     node_flags.check_choice(flags)
     options = node_flags.drain_options(flags)

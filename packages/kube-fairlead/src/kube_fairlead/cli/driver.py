@@ -1,4 +1,4 @@
-"""`fairlead driver`: the lifecycle drivers that Fairlead brings along, each a process on a node."""
+"""`fairlead driver`: runs one of Fairlead's own drivers on a node. See `kube_fairlead.drivers`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kube_fairlead.base import process
-from kube_fairlead.cli import manager_flags, options, values
+from kube_fairlead.cli import flag_values, manager_flags, shared_flags
 from kube_fairlead.cli.invocation import Invocation
-from kube_fairlead.cli.nodes import flags as node_flags
+from kube_fairlead.cli.nodes import node_flags
 
 if TYPE_CHECKING:
     from kube_fairlead.client import Client
@@ -21,54 +21,63 @@ __all__ = ["command", "drain"]
 def _instance(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     if not all(letter.isalnum() or letter in "-_." for letter in value):
         raise click.BadParameter(
-            f"{value!r} cannot be part of a file's name: letters, digits, '-', '_' and '.' only", ctx, parameter
+            f"{value!r} is not allowed in a file name: use letters, digits, '-', '_' and '.'", ctx, parameter
         )
     return value
 
 
 @click.group("driver")
 def command() -> None:
-    """Run a lifecycle driver on a node."""
+    """Run a driver, which carries out the LifecycleEvents of a node."""
 
 
 @command.command("drain", cls=node_flags.GoCommand)
 @node_flags.drain_flags(profile=True)
 @click.option(
-    "--node-name", default="", callback=values.optional_subdomain, help="The only node to act on [default: any]."
+    "--node-name",
+    default="",
+    callback=flag_values.optional_subdomain,
+    help="Node that this driver drains; it rejects all others.  [default: any node]",
 )
 @click.option(
     "--registry-dir",
-    type=values.FOLDER,
+    type=flag_values.FOLDER,
     default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
     show_default=True,
-    callback=manager_flags.socket_folder,
-    help="Where the agent looks for registration sockets.",
+    callback=flag_values.socket_folder,
+    help="Folder for the registration socket, the same as the agent's.",
 )
 @click.option(
     "--plugin-dir",
-    type=values.FOLDER,
-    callback=manager_flags.optional_socket_folder,
-    help="Where to serve [default: the folder plugins beside the registry; NAME-plugins beside one of another name].",
+    type=flag_values.FOLDER,
+    callback=flag_values.optional_socket_folder,
+    help="Folder for the service socket.  [default: plugins beside the registry, or NAME-plugins if the registry has "
+    "another NAME than plugins_registry]",
 )
 @click.option(
-    "--instance", default="", callback=_instance, help="Unique among the processes of this driver, such as a pod's uid."
+    "--instance",
+    default="",
+    callback=_instance,
+    help="Unique name among the processes of this driver on the node, such as the pod's uid.",
 )
 @click.option(
     "--shutdown-grace-period",
+    metavar="DURATION",
     default="10s",
     show_default=True,
-    callback=options.duration,
-    help="How long running calls may continue after a signal to stop; the next process continues the rest.",
+    callback=flag_values.duration,
+    help="How long running calls may take after SIGTERM. After it, they are cancelled, and the next process resumes "
+    "them.",
 )
 @manager_flags.serving_flags()
 @node_flags.access
-@options.logging
+@shared_flags.logging
 @click.pass_obj
 def drain(invocation: Invocation, /, **flags: Any) -> None:
-    """Drain and uncordon nodes when their agent calls (driver fairlead.dev/drain).
+    """Run the driver fairlead.dev/drain, which drains and uncordons nodes for their agent.
 
-    The drain flags here have the names of kubectl drain's flags, and other defaults: see each one. They apply to events
-    without the annotation drain.fairlead.dev/<flag>.
+    The drain flags have the names of kubectl drain's flags and other defaults, shown with each flag. A LifecycleEvent
+    overrides a flag by the annotation drain.fairlead.dev/<flag>.
     """
     from kube_fairlead.base.metrics import DiscardedMetrics, PrometheusMetrics
     from kube_fairlead.client.recorder import EventRecorder
@@ -85,8 +94,8 @@ def drain(invocation: Invocation, /, **flags: Any) -> None:
         grace_seconds=flags["shutdown_grace_period"],
         pages=pages,
     )
-    values.make_folder("--registry-dir", serving.registry)
-    values.make_folder("--plugin-dir" if serving.plugins else "--registry-dir", serving.plugins_folder)
+    flag_values.make_folder("--registry-dir", serving.registry)
+    flag_values.make_folder("--plugin-dir" if serving.plugins else "--registry-dir", serving.plugins_folder)
 
     async def run() -> None:
         import asyncio

@@ -1,6 +1,7 @@
-"""From an exception to an exit code and one line. Nothing else in the command line decides either.
+"""From an exception to one line on standard error and an exit code. Only this module decides both.
 
-0 done, 1 failed, 2 bad usage. A failure that we foresaw speaks for itself; any other is our bug and says so.
+Exit codes: 0 success, 1 failure, 2 usage error. An expected failure prints its own message. Any other exception is a
+bug in Fairlead and is reported as an internal error.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ __all__ = ["EXIT_FAILED", "EXIT_USAGE", "exit_code", "report"]
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 
-# Classes by name, most special first: naming them this way loads none of their modules, and an exception whose
-# module was never loaded cannot have been raised.
+# Classes by name, most specific first. Their modules are not imported: an exception whose module is not loaded cannot
+# have been raised.
 _API_ERROR = ("kube_fairlead.api.errors", "ApiError")
-_FORESEEN: tuple[tuple[str, str, int], ...] = (
+_EXPECTED: tuple[tuple[str, str, int], ...] = (
     ("kube_fairlead.base.gates", "GateError", EXIT_USAGE),
     (*_API_ERROR, EXIT_FAILED),
     ("kube_fairlead.client.errors", "ClientError", EXIT_FAILED),
@@ -34,41 +35,41 @@ _FORESEEN: tuple[tuple[str, str, int], ...] = (
 
 
 def exit_code(failure: BaseException) -> int:
-    """What the process should exit with."""
+    """The exit code of the process."""
     failure = next(_leaves(failure))
     if isinstance(failure, click.ClickException):
         return failure.exit_code
-    return _foreseen(failure) or EXIT_FAILED
+    return _expected_code(failure) or EXIT_FAILED
 
 
 def report(failure: BaseException) -> str:
-    """What the user should read: one line, no traceback."""
+    """The message for the user: one line, no traceback."""
     first, *others = _leaves(failure)
-    # kubectl's words for what the server itself said, so that a user knows whom to ask.
+    # kubectl's words for an error of the API server, so that a user knows where the error comes from.
     kind = f"Error from server ({_reason(first)})" if _is(first, *_API_ERROR) else "Error"
-    line = f"{kind}: {_one_line(_say(first))}"
+    line = f"{kind}: {_one_line(_message(first))}"
     return f"{line} (and {len(others)} more)" if others else line
 
 
-def _say(failure: BaseException) -> str:
+def _message(failure: BaseException) -> str:
     if isinstance(failure, click.ClickException):
         return failure.format_message()
     if isinstance(failure, OSError):
-        return _say_os_error(failure)
-    if _foreseen(failure) is None:
-        return f"internal error: {type(failure).__name__}: {failure}; --debug shows where"
+        return _os_error_message(failure)
+    if _expected_code(failure) is None:
+        return f"internal error: {type(failure).__name__}: {failure}; --debug prints the traceback"
     return str(failure) or type(failure).__name__
 
 
-def _say_os_error(failure: OSError) -> str:
+def _os_error_message(failure: OSError) -> str:
     if isinstance(failure, TimeoutError) and not failure.strerror:
         return str(failure) or "timed out"
     reason = failure.strerror or str(failure) or type(failure).__name__
     return f"{failure.filename}: {reason}" if failure.filename else reason
 
 
-def _foreseen(failure: BaseException) -> int | None:
-    return next((code for module, name, code in _FORESEEN if _is(failure, module, name)), None)
+def _expected_code(failure: BaseException) -> int | None:
+    return next((code for module, name, code in _EXPECTED if _is(failure, module, name)), None)
 
 
 def _is(failure: BaseException, module: str, name: str) -> bool:
@@ -81,7 +82,7 @@ def _reason(failure: BaseException) -> str:
 
 
 def _leaves(failure: BaseException) -> Iterator[BaseException]:
-    # Task groups wrap what failed in them; the user wants to hear of what failed.
+    # A task group wraps the exceptions of its tasks; the user needs the exceptions themselves.
     if isinstance(failure, BaseExceptionGroup):
         for inner in failure.exceptions:
             yield from _leaves(inner)

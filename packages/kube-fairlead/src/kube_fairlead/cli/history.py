@@ -1,4 +1,4 @@
-"""`fairlead history`: what was done to nodes, by whom, and how it ended. See `kube_fairlead.overview`."""
+"""`fairlead history`: shows the finished LifecycleEvents of nodes. See `kube_fairlead.overview`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from kube_fairlead.cli import options, values
+from kube_fairlead.cli import flag_values, shared_flags
 from kube_fairlead.cli.invocation import Invocation
-from kube_fairlead.cli.nodes import flags as node_flags
+from kube_fairlead.cli.nodes import node_flags
 
 __all__ = ["command"]
 
 
 def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    return "" if value is None else values.subdomain(ctx, parameter, value)
+    return "" if value is None else flag_values.subdomain(ctx, parameter, value)
 
 
 @click.command("history")
@@ -29,13 +29,13 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     help="Output format; json and yaml have every field.",
 )
 @node_flags.access
-@options.logging
+@shared_flags.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
-    """Show what was done to nodes, by whom, and how it ended.
+    """Show the finished LifecycleEvents of nodes, with requester and result.
 
-    Without NODE one line per finished event, newest first; with NODE everything about each event, with its pods and
-    what blocked their eviction. Exit code 1 if neither the node nor a record of it exists.
+    Without NODE: one line per event, newest first. With NODE: all fields of each event, and its pods with what blocked
+    their eviction. The exit code is 1 if neither the node nor a record of it exists.
     """
     from kube_fairlead import overview
     from kube_fairlead.cli import history_text

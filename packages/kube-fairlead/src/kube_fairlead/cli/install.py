@@ -8,7 +8,7 @@ import click
 
 from kube_fairlead.api import reserved
 from kube_fairlead.base import process
-from kube_fairlead.cli import manager_flags, options, values
+from kube_fairlead.cli import flag_values, shared_flags
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _MODES = click.Choice(["off", "warn", "deny"])
 
 
 def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    manager_flags.duration_or_zero(ctx, parameter, value)
+    flag_values.duration_or_zero(ctx, parameter, value)
     return value
 
 
@@ -31,58 +31,64 @@ def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str
     "--namespace",
     default="fairlead-system",
     show_default=True,
-    callback=values.label,
-    help="The namespace of the components.",
+    callback=flag_values.label,
+    help="Namespace of the components.",
 )
 @click.option(
-    "--image", default="", callback=values.image, help="The container image [default: fairlead at this version]."
+    "--image", default="", callback=flag_values.image, help="Container image.  [default: fairlead at this version]"
 )
-@values.installed_group
-@manager_flags.boolean(
-    "--lifecycle", default=True, text="Install the kinds, agent and drain driver on every node, and the manager."
+@shared_flags.installed_group
+@shared_flags.boolean(
+    "--lifecycle",
+    default=True,
+    text="Install the CRDs, an agent and a drain driver on every node, and controller-manager.",
 )
-@manager_flags.boolean(
+@shared_flags.boolean(
     "--claimer",
     default=False,
-    text="A central claimer claims for nodes without a live agent, and may drain every node.",
+    text="Enable the controller claimer, which carries out LifecycleEvents of nodes without a running agent. It gets "
+    "the permission to drain every node.",
 )
-@manager_flags.boolean(
+@shared_flags.boolean(
     "--eviction-requests",
     default=False,
-    text="Drain drivers may create EvictionRequests, if the API server serves them (Kubernetes 1.37, alpha).",
+    text="Permit drain drivers to create EvictionRequests, if the API server serves them (Kubernetes 1.37, alpha).",
 )
-@manager_flags.boolean(
+@shared_flags.boolean(
     "--shutdown-out-of-service-taint",
     default=False,
-    text="The manager taints nodes that shut down and that their cloud reports as off, and may patch nodes.",
+    text="Let controller-manager taint nodes that are shut down and that their cloud reports as off. It gets the "
+    "permission to patch nodes.",
 )
 @click.option(
     "--shutdown-grace-period",
     metavar="DURATION",
     default="",
-    help="Agents end pods within this time when their machine shuts down, and may delete pods [default: no].",
+    help="Enable graceful node shutdown: agents terminate the pods of their machine within this time before it powers "
+    "off, and get the permission to delete pods.  [default: disabled]",
 )
 @click.option(
     "--shutdown-grace-period-critical-pods",
     metavar="DURATION",
     default="0s",
     show_default=True,
-    help="The part of --shutdown-grace-period that is reserved for critical pods.",
+    help="Part of --shutdown-grace-period that is reserved for critical pods.",
 )
 @click.option(
     "--container-runtime-endpoint",
     metavar="URL",
     default="unix:///run/containerd/containerd.sock",
     show_default=True,
-    help="The container runtime's socket, for agents with --shutdown-grace-period.",
+    help="Socket of the container runtime, for agents with --shutdown-grace-period.",
 )
 @click.option(
     "--requester",
     type=click.Choice(["off", "check", "record"]),
     default="check",
     show_default=True,
-    help="Policies on the user that a LifecycleEvent names: reject another user than its creator (check), and also set "
-    "the user in every event (record; needs Kubernetes 1.36).",
+    help="Policies for the annotation that names the requester of a LifecycleEvent. check: the API server rejects "
+    "another user than the creator. record: it also sets the annotation in every event (needs Kubernetes 1.36). off: "
+    "none.",
 )
 @click.option(
     "--finished-event-ttl",
@@ -90,78 +96,90 @@ def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str
     default="1h",
     show_default=True,
     callback=_checked_duration,
-    help="How long finished LifecycleEvents are kept before they are deleted.",
+    help="How long finished LifecycleEvents are kept before they are deleted; 0s: they are deleted at once.",
 )
 @click.option(
     "--fence",
     type=_MODES,
     default="deny",
     show_default=True,
-    help="How the API server treats writes of a manager that does not hold its Lease.",
+    help="Policy for writes of a manager that does not hold its Lease: the API server rejects them (deny), or returns "
+    "a warning (warn).",
 )
 @click.option(
     "--own-node",
     type=_MODES,
     default="deny",
     show_default=True,
-    help="How the API server treats writes of an agent or drain driver to other nodes than its own, and to fields that "
-    "its code does not write.",
+    help="Policy for writes of an agent or drain driver to other nodes than its own, and to fields that it never "
+    "writes: the API server rejects them (deny), or returns a warning (warn).",
 )
-@manager_flags.boolean(
+@shared_flags.boolean(
     "--eviction-webhook",
     default=True,
-    text="Install a webhook, with its own certificates, that rejects a drain driver's evictions on other nodes.",
+    text="Install a webhook that rejects evictions by a drain driver of pods on other nodes. It creates its own "
+    "certificates.",
 )
 @click.option(
     "--ccm",
     "clouds",
     metavar="PROVIDER[=PLATFORM,...]",
     multiple=True,
-    help="Also install a cloud controller manager, with a policy that restricts it to nodes of its platforms. May be "
-    "repeated, also for one provider with other platforms: each has its own Lease, account, policy and Secret.",
+    help="Also install a cloud controller manager for this provider, with a policy that restricts it to nodes of its "
+    "platforms. May be repeated, also for one provider with other platforms: each has its own Lease, service account, "
+    "policy and Secret.",
 )
 @click.option(
     "--ccm-controllers",
     metavar="[PROVIDER[=PLATFORM,...]=]NAME,...",
     multiple=True,
-    help="The controllers that it runs beside the node controllers: node-route-controller, service-lb-controller. May "
-    "be repeated; with several --ccm the provider is required.",
+    help="Controllers of a --ccm beside the node controllers: node-route-controller, service-lb-controller. May be "
+    "repeated; with several --ccm the provider is required.  [default: none]",
 )
 @click.option(
     "--cluster-cidr",
     default="",
-    callback=values.cidrs,
-    help="The range of pod addresses, for the route controller of a --ccm.",
+    callback=flag_values.cidrs,
+    help="IP range of pods, for the route controller of a --ccm.",
 )
 @click.option(
     "--fence-cloud-manager",
     "fenced_clouds",
     metavar="NAMESPACE/SERVICEACCOUNT=PLATFORM,...",
     multiple=True,
-    help="Also install a policy for a cloud controller manager of another origin, such as a cloud's own. Its "
-    "account may write to and delete nodes of these platforms only. May be repeated, once per account.",
+    help="Also install a policy for a cloud controller manager that is not Fairlead's: its service account may write "
+    "to and delete nodes of these platforms only. May be repeated, once per account.",
 )
 @click.option(
     "--ccm-policy",
     type=click.Choice(["warn", "deny"]),
     default="deny",
     show_default=True,
-    help="How the API server treats writes of a cloud controller manager to nodes of other platforms.",
+    help="Policy for writes of a cloud controller manager to nodes of other platforms: the API server rejects them "
+    "(deny), or returns a warning (warn).",
 )
 @click.option(
     "--uninstall",
     is_flag=True,
-    help="Delete the objects that these flags install, in an order that leaves none stuck; needs an administrator.",
+    help="Delete the objects that these flags install, in an order that leaves no object Terminating. Needs an "
+    "administrator.",
 )
-@click.option("--kubeconfig", type=values.FILE, help="For --uninstall: the API server [default: as kubectl finds it].")
-@click.option("--context", "kube_context", default="", help="For --uninstall: the context of the kubeconfig to use.")
-@manager_flags.period("--timeout", "5m", "For --uninstall: how long claimants may take to finish their events.")
-@options.logging
+@click.option(
+    "--kubeconfig", type=flag_values.FILE, help="With --uninstall: the kubeconfig file.  [default: as for kubectl]"
+)
+@click.option("--context", "kube_context", default="", help="With --uninstall: context of the kubeconfig.")
+@shared_flags.period(
+    "--timeout",
+    "5m",
+    "With --uninstall: how long agents may take to finish their LifecycleEvents. After it, the rest is set to Failed.",
+)
+@shared_flags.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
-    """Print the manifests for a real cluster.
+    """Print the manifests that install Fairlead in a cluster, or remove it.
 
-    For `kubectl apply --server-side -f -`. Only --uninstall contacts the API server. Docs: install.md.
+    Apply them: `fairlead install | kubectl apply --server-side -f -`. Only --uninstall connects to the API server.
+    Docs: install.md.
     """
     try:
         installation = _installation(flags)
@@ -199,7 +217,7 @@ def _print_step(step: RemovalStep) -> None:
         case removal.ObjectDeleted(kind, name):
             click.echo(f"deleted {kind} {name}")
         case removal.ObjectKept(kind, name):
-            click.echo(f"kept {kind} {name}: without it, fences that are installed later may not see their Lease")
+            click.echo(f"kept {kind} {name}: policies that are installed later need it to find their Lease")
         case _ as never:
             assert_never(never)
 

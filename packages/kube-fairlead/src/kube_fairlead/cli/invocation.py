@@ -1,4 +1,4 @@
-"""What one call of the program knows before any command runs; commands get it with `@click.pass_obj`."""
+"""The context of one run of the program; commands get it by `@click.pass_obj`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Invocation"]
 
 @dataclasses.dataclass(slots=True)
 class Invocation:
-    """The environment of the call, and whether failures show their traceback."""
+    """The environment variables of the process, and whether a failure prints its traceback."""
 
     environment: Environment
     debug: bool = False

@@ -1,4 +1,4 @@
-"""The program: finds the command, runs it, and turns whatever comes out into an exit code."""
+"""The program: finds the command, runs it, and converts its result to an exit code."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kube_fairlead.cli.invocation import Invocation
 
 __all__ = ["main", "program"]
 
-_INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
+_INTERRUPTED = 130  # the exit code that a shell reports after Ctrl-C
 
 
 class _LazyGroup(click.Group):
-    """A group that knows its commands from the table and from entry points, and imports one only to run it."""
+    """A group of the commands of the table and of entry points. It imports a command only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -42,7 +42,7 @@ class _LazyGroup(click.Group):
             )
         else:
             return None
-        gc.enable()  # off while the program was loaded
+        gc.enable()  # disabled while the program was loaded
         if not isinstance(command, click.Command):
             raise TypeError(f"the command {cmd_name} is a {type(command).__name__}, not a click command")
         return command
@@ -62,7 +62,7 @@ def _summaries() -> list[tuple[str, str]]:
     ]
     for name, point in sorted(points.items()):
         if name not in known:
-            lines.append((name, f"From {point.distribution}."))
+            lines.append((name, f"Added by the package {point.distribution}."))
     return lines
 
 
@@ -72,12 +72,13 @@ def _summaries() -> list[tuple[str, str]]:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(kube_fairlead.__version__, message="fairlead %(version)s")
-@click.option("--debug", is_flag=True, help="Show the traceback of a failure (also FAIRLEAD_DEBUG=1).")
+@click.option("--debug", is_flag=True, help="Print the traceback of a failure. FAIRLEAD_DEBUG=1 does the same.")
 @click.pass_obj
 def program(invocation: Invocation, *, debug: bool) -> None:
-    """Graceful lifecycle for Kubernetes: nodes, leaders, owners and custom resources.
+    """Drain, maintain and shut down Kubernetes nodes gracefully, hand over leadership, run several clouds in a cluster.
 
-    Each command runs one component or asks for one thing; `fairlead COMMAND --help` says how.
+    A user requests an operation on a node as a LifecycleEvent. The agent on the node claims it, and a driver, such as
+    the drain driver, carries it out. `fairlead COMMAND --help` describes a command.
     """
     invocation.debug = invocation.debug or debug
 
@@ -86,11 +87,11 @@ def main(arguments: Sequence[str] | None = None, *, environment: Environment | N
     """Run the program once.
 
     Args:
-        arguments: the words after the program's name; the process's own unless given.
-        environment: the process's own unless given.
+        arguments: the command line after the program's name; that of the process unless given.
+        environment: the environment variables; those of the process unless given.
 
     Returns:
-        0 done, 1 failed, 2 bad usage, 130 interrupted.
+        0 success, 1 failure, 2 usage error, 130 interrupted.
     """
     environment = environment or Environment.of_process()
     invocation = Invocation(environment)
@@ -129,7 +130,7 @@ def _report(failure: Exception, *, debug: bool) -> int:
 
         traceback.print_exception(failure)
     elif isinstance(failure, click.UsageError):
-        # Shows how the command is used, then what was wrong, in one line: a parser's complaint may have several.
+        # Print the usage of the command, then the error in one line; a parser's error may have several lines.
         click.UsageError(" ".join(failure.format_message().split()), failure.ctx).show()
     else:
         click.echo(failures.report(failure), err=True)
@@ -137,7 +138,7 @@ def _report(failure: Exception, *, debug: bool) -> int:
 
 
 def _stop_writing() -> None:
-    # Whoever read our output has left, as `head` does. Python must not fail over it again when it flushes at exit.
+    # The reader of the output, such as `head`, has closed the pipe. Without this, Python fails again when it exits.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -151,5 +152,5 @@ def _code_of(end: SystemExit) -> int:
 
 
 def _program_name(path: str) -> str:
-    # kubectl runs a plugin `kubectl-x` for `kubectl x`; help must show what the user typed.
+    # kubectl runs the plugin `kubectl-x` for `kubectl x`; help must show what the user typed.
     return "kubectl fairlead" if pathlib.PurePath(path).name.startswith("kubectl-fairlead") else "fairlead"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kube_fairlead.base import process
-from kube_fairlead.cli import manager_flags, values
+from kube_fairlead.cli import flag_values
 from kube_fairlead.cli.invocation import Invocation
-from kube_fairlead.cli.nodes import flags as node_flags
+from kube_fairlead.cli.nodes import node_flags
 
 if TYPE_CHECKING:
     from kube_fairlead.base.environment import Environment
@@ -49,41 +49,41 @@ class _WithCommand(node_flags.GoCommand):
     "--transition",
     default="node-drain",
     show_default=True,
-    callback=values.subdomain,
-    help="The LifecycleTransition that drains.",
+    callback=flag_values.subdomain,
+    help="LifecycleTransition that drains the node.",
 )
 @click.option(
     "--command-timeout",
     metavar="DURATION",
     default="0s",
     show_default=True,
-    callback=manager_flags.duration_or_zero,
-    help="Time limit of the COMMAND; it is then terminated and the node counts as failed; zero: no limit.",
+    callback=flag_values.duration_or_zero,
+    help="Time limit of the COMMAND. After it, the COMMAND is terminated and the node counts as failed; 0s: no limit.",
 )
 @click.option(
     "--min-ready",
     metavar="DURATION",
     default="10s",
     show_default=True,
-    callback=manager_flags.duration_or_zero,
-    help="How long a node must be Ready without a break after the COMMAND before it is uncordoned.",
+    callback=flag_values.duration_or_zero,
+    help="How long a node must be Ready without interruption after the COMMAND before it is uncordoned.",
 )
 @click.option(
     "--ready-timeout",
     metavar="DURATION",
     default="15m",
     show_default=True,
-    callback=manager_flags.duration_or_zero,
-    help="Time limit of --min-ready; the node then counts as failed and stays drained; zero: no limit.",
+    callback=flag_values.duration_or_zero,
+    help="Time limit for reaching --min-ready. After it, the node counts as failed and stays drained; 0s: no limit.",
 )
 @node_flags.access
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:
-    """Drain nodes, do the maintenance, and put them back into service.
+    """Drain nodes, run a command for each, and uncordon them.
 
-    The maintenance is the COMMAND after --, run once for each node with {} replaced by its name and FAIRLEAD_NODE set;
-    without a command it waits for Enter. Then the node must be Ready for --min-ready before it is uncordoned. After a
-    failure the node stays drained and no further node is started.
+    The COMMAND after -- runs once for each drained node, with {} replaced by the node's name and FAIRLEAD_NODE set to
+    it. Without a COMMAND, it waits for Enter. Then the node must be Ready for --min-ready before it is uncordoned.
+    After a failure, the node stays drained and no further node is started.
 
     Example: fairlead maintain -l pool=web --ignore-daemonsets --per-zone=1 -- ssh {} sudo apt-get upgrade -y
     """
@@ -93,7 +93,9 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     node_flags.check_choice(flags)
     words: tuple[str, ...] = ctx.meta.get(__name__, ())
     if not words and not sys.stdin.isatty():
-        raise click.UsageError("without a terminal to wait at, name a command: fairlead maintain NODE -- COMMAND")
+        raise click.UsageError(
+            "a COMMAND is required, because standard input is not a terminal: fairlead maintain NODE -- COMMAND"
+        )
     _check_program(words, invocation.environment)
     run = _Run(invocation, flags, words)
     process.run(run.run)
@@ -145,7 +147,7 @@ class _Run:
             self._outcomes = await operations.maintain(client, nodes, work, request, report=self._printer)
 
     def exit_code(self) -> int:
-        """Print what an interruption leaves behind, if there was one."""
+        """The exit code. After an interruption, also print the state of the nodes."""
         if self._outcomes is not None:
             return int(any(outcome.failed for outcome in self._outcomes.values()))
         click.echo("interrupted", err=True)
@@ -157,6 +159,6 @@ class _Run:
 
 
 def _check_program(words: tuple[str, ...], environment: Environment) -> None:
-    """Reject a command that cannot be run before a node is drained."""
+    """Reject a program that does not exist, before a node is drained."""
     if words and "{}" not in words[0] and shutil.which(words[0], path=environment.get("PATH")) is None:
-        raise click.UsageError(f"the command after -- cannot be run: there is no program {words[0]!r}")
+        raise click.UsageError(f"the COMMAND after -- cannot run: program {words[0]!r} not found")

@@ -1,8 +1,7 @@
-"""What every command that runs a manager shares: upstream's flags for election and serving, and their meaning."""
+"""The flags of leader election and of serving health and metrics, as in Kubernetes, and the manager built from them."""
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +9,7 @@ import click
 
 from kube_fairlead.base import process
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.cli import options, values
+from kube_fairlead.cli import flag_values, shared_flags
 
 if TYPE_CHECKING:
     from kube_fairlead.client import Client
@@ -19,21 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "allowed_paths",
-    "boolean",
-    "duration_or_zero",
-    "gatekeeper",
-    "listed",
+    "make_authorizer",
     "make_identity",
     "make_manager",
     "manager_flags",
-    "optional_socket_folder",
-    "period",
     "run_manager",
     "serving_flags",
     "serving_options",
-    "socket_folder",
     "tls_flags",
-    "workers",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -42,87 +34,54 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _TIMING = ("lease_duration", "renew_deadline", "retry_period")
 
 
-def boolean(name: str, *, default: bool, text: str) -> Callable[[_F], _F]:
-    """As upstream's: `--flag`, `--flag=true` and `--flag=false`."""
-    return click.option(
-        name, type=click.BOOL, is_flag=False, flag_value=True, default=default, show_default=True, help=text
-    )
-
-
-def period(name: str, default: str, text: str) -> Callable[[_F], _F]:
-    """A duration in Go's spelling; the command gets seconds."""
-    return click.option(name, default=default, show_default=True, callback=options.duration, help=text)
-
-
-def duration_or_zero(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
-    """A callback for durations in Go's spelling that may also be 0; the command gets seconds."""
-    return 0.0 if value in {"0", "0s"} else options.duration(ctx, parameter, value)
-
-
-def workers(name: str, default: int, text: str) -> Callable[[_F], _F]:
-    """How many at once."""
-    return click.option(name, type=click.IntRange(min=1), default=default, show_default=True, help=text)
-
-
-def listed(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """A callback for names with commas between them."""
-    del ctx, parameter
-    return tuple(part.strip() for part in value.split(",") if part.strip())
-
-
-def socket_folder(ctx: click.Context, parameter: click.Parameter, value: pathlib.Path) -> pathlib.Path:
-    """A callback for a folder that sockets are to be in: a path that leaves no room for their names is refused."""
-    from kube_fairlead.driverapi import socket_addresses
-
-    try:
-        socket_addresses.check_folder(value, flag=parameter.opts[0])
-    except socket_addresses.AddressTooLong as error:
-        raise click.UsageError(str(error), ctx) from error
-    return value
-
-
-def optional_socket_folder(
-    ctx: click.Context, parameter: click.Parameter, value: pathlib.Path | None
-) -> pathlib.Path | None:
-    """A callback for such a folder that need not be given."""
-    return None if value is None else socket_folder(ctx, parameter, value)
-
-
 def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
-    """The flags of election and serving; `lease` and `port` are this component's own."""
+    """The flags of leader election and serving; `lease` and `port` are the defaults of the component."""
     flags = [
-        boolean("--leader-elect", default=True, text="Run the controllers only while this replica holds the Lease."),
-        period("--leader-elect-lease-duration", "15s", "How long others wait after the last renewal."),
-        period("--leader-elect-renew-deadline", "10s", "How long a leader retries a renewal before it stops leading."),
-        period("--leader-elect-retry-period", "2s", "How often candidates try to acquire or renew the Lease."),
+        shared_flags.boolean(
+            "--leader-elect", default=True, text="Run the controllers only while this replica holds the Lease."
+        ),
+        shared_flags.period(
+            "--leader-elect-lease-duration",
+            "15s",
+            "How long other replicas wait after the last renewal before they acquire the Lease.",
+        ),
+        shared_flags.period(
+            "--leader-elect-renew-deadline",
+            "10s",
+            "How long the leader retries a failed renewal before it stops its controllers.",
+        ),
+        shared_flags.period(
+            "--leader-elect-retry-period", "2s", "Interval between attempts to acquire or renew the Lease."
+        ),
         click.option(
             "--leader-elect-resource-lock",
             type=click.Choice(["leases"]),
             default="leases",
             show_default=True,
-            help="The kind of the lock object.",
+            help="Kind of the object that is locked.",
         ),
         click.option(
             "--leader-elect-resource-name",
             default=lease,
             show_default=True,
-            callback=values.subdomain if lease else values.optional_subdomain,
-            help="The name of the Lease.",
+            callback=flag_values.subdomain if lease else flag_values.optional_subdomain,
+            help="Name of the Lease.",
         ),
         click.option(
             "--leader-elect-resource-namespace",
             default="kube-system",
             show_default=True,
-            callback=values.label,
-            help="The namespace of the Lease.",
+            callback=flag_values.label,
+            help="Namespace of the Lease.",
         ),
-        period(
+        shared_flags.period(
             "--controller-shutdown-timeout",
             "10s",
-            "How long controllers may take to end when asked; then the process ends without releasing its Lease.",
+            "How long controllers may take to stop. After it, the process exits without releasing its Lease, and the "
+            "next leader waits until the Lease expires.",
         ),
         serving_flags(port=port),
-        boolean("--permit-port-sharing", default=False, text="Set SO_REUSEPORT on the listening socket."),
+        shared_flags.boolean("--permit-port-sharing", default=False, text="Set SO_REUSEPORT on the listening socket."),
     ]
 
     def apply(command: _F) -> _F:
@@ -134,21 +93,21 @@ def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
 
 
 def serving_flags(*, port: int = 0) -> Callable[[_F], _F]:
-    """Where and how health and metrics are served, and to whom; `port` is this component's own, 0: none."""
+    """Where and how health and metrics are served; `port` is the default of the component, 0: not served."""
     flags = [
         click.option(
             "--bind-address",
             default="127.0.0.1",
             show_default=True,
-            callback=values.bind_address,
-            help="Where health and metrics are served.",
+            callback=flag_values.bind_address,
+            help="IP address on which health and metrics are served.",
         ),
         click.option(
             "--secure-port",
             type=click.IntRange(0, 65535),
             default=port,
             show_default=True,
-            help="The port for health and metrics; 0: none.",
+            help="HTTPS port for health and metrics; 0: not served.",
         ),
         tls_flags,
     ]
@@ -162,18 +121,18 @@ def serving_flags(*, port: int = 0) -> Callable[[_F], _F]:
 
 
 def tls_flags(command: _F) -> _F:
-    """How health and metrics are served, and to whom; upstream's flags."""
+    """The certificate of health and metrics, and the paths that need no token."""
     flags = [
         click.option(
             "--tls-cert-file",
-            type=values.FILE,
-            help="Serve health and metrics with this certificate [default: a self-signed one, made at start].",
+            type=flag_values.FILE,
+            help="Certificate for health and metrics.  [default: self-signed, created at start]",
         ),
-        click.option("--tls-private-key-file", type=values.FILE, help="The private key of --tls-cert-file."),
+        click.option("--tls-private-key-file", type=flag_values.FILE, help="Private key of --tls-cert-file."),
         click.option(
             "--cert-dir",
-            type=values.FOLDER,
-            help="The folder for the self-signed certificate, fairlead.crt and fairlead.key [default: in memory].",
+            type=flag_values.FOLDER,
+            help="Folder for the self-signed certificate, fairlead.crt and fairlead.key.  [default: in memory]",
         ),
         allowed_paths,
     ]
@@ -183,34 +142,34 @@ def tls_flags(command: _F) -> _F:
 
 
 def allowed_paths(command: _F) -> _F:
-    """To whom what is served without a token; upstream's flag."""
+    """`--authorization-always-allow-paths`: the paths that need no token."""
     return click.option(
         "--authorization-always-allow-paths",
         default="/healthz,/readyz,/livez",
         show_default=True,
-        callback=listed,
-        help="Paths that need no token, separated by commas; a trailing star matches any rest. For other paths the "
-        "API server authenticates the caller's token (TokenReview) and authorizes the request (SubjectAccessReview).",
+        callback=flag_values.listed,
+        help="Comma-separated paths that need no token; a trailing * matches any suffix. For other paths the API "
+        "server authenticates the caller's token (TokenReview) and authorizes the request (SubjectAccessReview).",
     )(command)
 
 
-def gatekeeper(flags: Mapping[str, Any], connect: Callable[[], Client]) -> DelegatedAuthorizer:
-    """Who asks the API server who calls, by the flag of `allowed_paths`."""
+def make_authorizer(flags: Mapping[str, Any], connect: Callable[[], Client]) -> DelegatedAuthorizer:
+    """The authorizer of requests for health and metrics, from the flag of `allowed_paths`."""
     from kube_fairlead.manager import DelegatedAuthorizer
 
     allowed = flags["authorization_always_allow_paths"]
     for path in allowed:
         if not path.startswith("/") and path != "*":
-            raise click.UsageError(f"--authorization-always-allow-paths: {path!r} must begin with a slash, or be *")
+            raise click.UsageError(f"--authorization-always-allow-paths: {path!r} must begin with / or be *")
     return DelegatedAuthorizer(connect, always_allow=allowed)
 
 
 def serving_options(flags: Mapping[str, Any], connect: Callable[[], Client]) -> ServingOptions:
-    """What is served where, and to whom.
+    """The options of serving, from the flags.
 
     Args:
         flags: those of `tls_flags`, and `bind_address`, `secure_port`.
-        connect: a way to the API server that is asked who calls.
+        connect: creates a client of the API server that authenticates callers.
     """
     import importlib.util
 
@@ -220,14 +179,14 @@ def serving_options(flags: Mapping[str, Any], connect: Callable[[], Client]) -> 
     if bool(certificate) is not bool(key):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file: set both or neither")
     if certificate:
-        values.check_key_pair(certificate, key)
+        flag_values.check_key_pair(certificate, key)
     elif flags["secure_port"] and importlib.util.find_spec("cryptography") is None:
         raise click.UsageError(
-            "--secure-port: a certificate is needed; name one (--tls-cert-file, --tls-private-key-file), have one made "
-            "(pip install 'kube-fairlead[certs]'), or serve nothing (--secure-port=0)"
+            "--secure-port needs a certificate: set --tls-cert-file and --tls-private-key-file, install the library "
+            "that creates one (pip install 'kube-fairlead[certs]'), or disable serving (--secure-port=0)"
         )
     if flags["cert_dir"] and not certificate:
-        values.make_folder("--cert-dir", flags["cert_dir"])
+        flag_values.make_folder("--cert-dir", flags["cert_dir"])
     return ServingOptions(
         bind_address=flags["bind_address"],
         port=flags["secure_port"] or None,
@@ -235,13 +194,13 @@ def serving_options(flags: Mapping[str, Any], connect: Callable[[], Client]) -> 
         key_file=key,
         self_signed=True,
         folder=flags["cert_dir"],
-        authorizer=gatekeeper(flags, connect),
+        authorizer=make_authorizer(flags, connect),
         share_port=flags.get("permit_port_sharing", False),
     )
 
 
 def make_identity(client: Client, environment: Environment) -> str:
-    """The name to campaign under. POD_NAME and POD_UID in the environment make it one that the fence can check."""
+    """The identity for leader election. The fence can check it if the environment has POD_NAME and POD_UID."""
     from kube_fairlead.election import new_identity
 
     return new_identity(client, host=environment.get("POD_NAME") or "", pod_uid=environment.get("POD_UID") or "")
@@ -255,10 +214,10 @@ def make_manager(
     groups: Sequence[GroupPlan],
     discovery: GroupDiscovery | None = None,
 ) -> Manager:
-    """A manager on the real clock, by its flags.
+    """A manager on the real clock, from its flags.
 
     Raises:
-        ValueError: the flags do not fit together.
+        ValueError: the flags contradict each other.
     """
     from kube_fairlead.base.clock import RealClock
     from kube_fairlead.base.metrics import PrometheusMetrics
@@ -284,7 +243,7 @@ def make_manager(
 
 
 def run_manager(manager: Manager) -> None:
-    """Run it as this process: SIGTERM stops it in order, SIGUSR1 makes it let others lead and stay."""
+    """Run the manager until SIGTERM. After SIGUSR1 it releases its Leases and continues as a follower."""
     process.run(manager.run, on_signal={"SIGUSR1": manager.step_down})
 
 
@@ -295,7 +254,7 @@ def _timing(flags: Mapping[str, Any]) -> Timing:
     try:
         return Timing(**seconds)
     except ValueError as error:
-        said = str(error)
+        problem = str(error)
         for name in _TIMING:
-            said = said.replace(f"{name}_seconds", f"--leader-elect-{name.replace('_', '-')}")
-        raise click.UsageError(said) from error
+            problem = problem.replace(f"{name}_seconds", f"--leader-elect-{name.replace('_', '-')}")
+        raise click.UsageError(problem) from error

@@ -1,4 +1,4 @@
-"""`fairlead status`: what each node is doing, who holds it, what blocks it. See `kube_fairlead.overview`."""
+"""`fairlead status`: shows the transition of each node. See `kube_fairlead.overview`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kube_fairlead.cli import manager_flags, options, values
+from kube_fairlead.cli import flag_values, shared_flags
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -17,13 +17,12 @@ __all__ = ["command"]
 
 
 def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    return "" if value is None else values.subdomain(ctx, parameter, value)
+    return "" if value is None else flag_values.subdomain(ctx, parameter, value)
 
 
 @click.command("status")
 @click.argument("node", required=False, callback=_node_name)
-@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
-@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@shared_flags.cluster
 @click.option(
     "-o",
     "--output",
@@ -37,16 +36,18 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     "platforms",
     metavar="NAME,...",
     default="",
-    callback=manager_flags.listed,
-    help="Also show each node's ownership for a cloud controller manager of these platforms: Owned, Foreign, Unknown.",
+    callback=flag_values.listed,
+    help="Also show each node's ownership for a cloud controller manager of these platforms: Owned (it manages the "
+    "node), Foreign (it never writes to the node), Unknown (the node names no platform).",
 )
-@values.discovered_group
-@options.logging
+@shared_flags.discovered_group
+@shared_flags.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
-    """Show what each node is doing, who holds it, what blocks it.
+    """Show the LifecycleEvent of each node, the process that claimed it, and what blocks it.
 
-    Without NODE one line per node; with NODE everything about it. Exit code 1 when there is no such node.
+    Without NODE: one line per node. With NODE: all fields of the node and its LifecycleEvents. The exit code is 1 if
+    the node does not exist.
     """
     from kube_fairlead import overview
     from kube_fairlead.cli import status_text

@@ -102,7 +102,7 @@ def _detail(node: NodeOverview, event: EventOverview | None, now: dt.datetime) -
     if event is None and node.recorded:
         parts.append(cut(_last(node.recorded[0], now)))
     if event is not None:
-        # The reason for the wait is read now. A message of the node's claimant may be old, if the claimant is dead.
+        # `waits_for` is computed now. The claimant's message may be old if the claimant has stopped.
         parts.append(cut(event.waits_for if event in node.waiting else event.message or event.waits_for))
     if event is not None and event is node.current:
         parts.append(_silence(node, now))

@@ -1,4 +1,4 @@
-"""Texts that several commands print: tables, lengths of time, counts. Pure."""
+"""Texts that several commands print: tables, ages, counts. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def progress(event: EventOverview | Recorded) -> str:
 
 
 def span(length: dt.timedelta) -> str:
-    """A length of time as kubectl shows ages: 42s, 3m5s, 2h, 5d."""
+    """A duration in the format of kubectl's ages: 42s, 3m5s, 2h, 5d."""
     seconds = int(length.total_seconds())
     if seconds < 0:
         return f"-{span(-length)}"

@@ -8,7 +8,7 @@ import click
 
 from kube_fairlead.base import process
 from kube_fairlead.cli.invocation import Invocation
-from kube_fairlead.cli.nodes import flags as node_flags
+from kube_fairlead.cli.nodes import node_flags
 
 __all__ = ["command"]
 
@@ -17,14 +17,15 @@ _DETACHED = 130
 
 @click.command("uncordon", cls=node_flags.GoCommand)
 @node_flags.node_choice
-@node_flags.go_boolean("--force", default=False, text="Also remove a cordon that Fairlead did not set.")
+@node_flags.go_boolean("--force", default=False, text="Also remove a cordon that another tool or user set.")
 @node_flags.waiting
 @node_flags.access
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> int:
-    """Mark nodes as schedulable again, after a drain of Fairlead's.
+    """Make nodes schedulable again after `fairlead drain`.
 
-    A cordon that Fairlead did not set stays, unless --force is given. Ctrl-C stops following, not the request.
+    Creates a LifecycleEvent for each node and prints its progress. A cordon that another tool or user set stays, unless
+    --force is set. Ctrl-C stops printing, and the request stays.
     """
     node_flags.check_choice(flags)
     failed: list[str] = []

@@ -1,4 +1,4 @@
-"""`fairlead webhook`: the shim for stock Kubernetes as a process, and the manifests that register it."""
+"""`fairlead webhook`: serves admission webhooks, and prints the manifests that register them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kube_fairlead.api import names
 from kube_fairlead.api.gvk import GroupResource
 from kube_fairlead.base import process
 from kube_fairlead.base.gates import FeatureGates
-from kube_fairlead.cli import manager_flags, options, values
+from kube_fairlead.cli import flag_values, manager_flags, shared_flags
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -25,69 +25,74 @@ __all__ = ["command", "manifests"]
 
 
 def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    return values.bind_address(ctx, parameter, value) if value else value
+    return flag_values.bind_address(ctx, parameter, value) if value else value
 
 
 @click.group("webhook", invoke_without_command=True)
-@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
-@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
-@click.option("--bind-address", default="", callback=_address, help="The address to listen on [default: all].")
+@shared_flags.cluster
+@click.option("--bind-address", default="", callback=_address, help="IP address to listen on.  [default: all]")
 @click.option(
     "--secure-port",
     type=click.IntRange(0, 65535),
     default=9443,
     show_default=True,
-    help="The port to listen on; 0 takes a free one.",
+    help="HTTPS port to listen on; 0 selects a free port.",
 )
 @click.option(
     "--tls-cert-file",
-    type=values.FILE,
-    help="The certificate to show to API servers; read again when it changes. [this or --tls-secret to serve]",
+    type=flag_values.FILE,
+    help="Serving certificate; read again when it changes. Required unless --tls-secret is set.",
 )
-@click.option("--tls-private-key-file", type=values.FILE, help="The private key of --tls-cert-file.")
+@click.option("--tls-private-key-file", type=flag_values.FILE, help="Private key of --tls-cert-file.")
 @click.option(
     "--tls-secret",
     metavar="NAMESPACE/NAME",
     default="",
-    help="Make and renew the certificates instead: replicas share them in this Secret, and the bundle that API servers "
-    "trust is kept in --webhook-configuration.",
+    help="Create and renew the certificates instead: the replicas share them in this Secret, and the CA bundle is "
+    "written to each --webhook-configuration.",
 )
 @click.option(
     "--tls-name",
     "tls_names",
     multiple=True,
-    help="With --tls-secret: a DNS name or address by which API servers call it. May be repeated "
-    "[default: the Service fairlead-webhook in the Secret's namespace].",
+    help="With --tls-secret: DNS name or IP address in the certificate, by which API servers call the webhook. May be "
+    "repeated.  [default: that of the Service fairlead-webhook in the Secret's namespace]",
 )
 @click.option(
     "--webhook-configuration",
     "registrations",
     multiple=True,
-    help="With --tls-secret: a ValidatingWebhookConfiguration to keep the bundle in. May be repeated "
-    "[default: fairlead-webhook, fairlead-webhook-evictions].",
+    help="With --tls-secret: ValidatingWebhookConfiguration that gets the CA bundle. May be repeated.  [default: "
+    "fairlead-webhook, fairlead-webhook-evictions]",
 )
 @click.option(
-    "--cert-dir", type=values.FOLDER, help="With --tls-secret: where this replica's files are [default: a new folder]."
+    "--cert-dir",
+    type=flag_values.FOLDER,
+    help="With --tls-secret: folder for the certificate files of this replica.  [default: a temporary folder]",
 )
-@manager_flags.period("--certificate-lifetime", "720h", "With --tls-secret: renewed when two thirds of it have passed.")
-@manager_flags.period("--authority-lifetime", "8760h", "With --tls-secret: the same of the authority that signs it.")
+@shared_flags.period(
+    "--certificate-lifetime", "720h", "With --tls-secret: lifetime of the certificate; it is renewed after two thirds."
+)
+@shared_flags.period(
+    "--authority-lifetime", "8760h", "With --tls-secret: lifetime of the CA; it is renewed after two thirds."
+)
 @click.option(
     "--client-ca-file",
-    type=values.FILE,
-    callback=values.pem_certificates,
-    help="Answer reviews only to callers with a certificate of this CA; probes and metrics stay open.",
+    type=flag_values.FILE,
+    callback=flag_values.pem_certificates,
+    help="Accept admission reviews only from clients with a certificate of this CA. Probes and metrics need none.",
 )
 @click.option(
     "--client-name",
     "client_names",
     multiple=True,
     metavar="COMMON_NAME",
-    help="With --client-ca-file: the common name of a certificate that may call, such as kube-apiserver. May be "
-    "repeated [default: any].",
+    help="With --client-ca-file: common name of an accepted client certificate, such as kube-apiserver. May be "
+    "repeated.  [default: any]",
 )
 @manager_flags.allowed_paths
-@options.feature_gates
-@options.logging
+@shared_flags.feature_gates
+@shared_flags.logging
 @click.pass_context
 def command(
     context: click.Context,
@@ -104,18 +109,20 @@ def command(
     feature_gates: FeatureGates,
     **own: Any,
 ) -> None:
-    """Record the deletion grace of custom resources on stock Kubernetes.
+    """Serve the admission webhooks that Fairlead needs on a Kubernetes API server.
 
-    A DELETE admission webhook for controllers that use kube_fairlead.grace. It notes on the object until when its
-    clean-up may take, under the rule that a deadline only ever moves earlier, and never refuses a delete.
+    Kubernetes ignores `kubectl delete --grace-period` for custom resources. The webhook for deletions writes the
+    deadline to annotations of the object, for controllers that use kube_fairlead.grace. A later delete can only shorten
+    the deadline, and no delete is rejected. The webhook for evictions rejects evictions by a drain driver of pods on
+    other nodes. `fairlead webhook manifests` prints what registers them.
     """
-    del feature_gates  # every component takes them; none of them is about this one
+    del feature_gates  # every component has the flag; no gate changes this one
     if context.invoked_subcommand is not None:
         return
-    keeping = _keeping(own)
-    certificate, key = _key_pair(keeping, tls_cert_file, tls_private_key_file)
+    certificates = _certificates(own)
+    certificate, key = _key_pair(certificates, tls_cert_file, tls_private_key_file)
     if client_names and client_ca_file is None:
-        raise click.UsageError("--client-name needs --client-ca-file: without it no certificate is asked for")
+        raise click.UsageError("--client-name needs --client-ca-file: without it, clients send no certificate")
     from kube_fairlead import client
     from kube_fairlead.webhook import server
 
@@ -136,30 +143,30 @@ def command(
         port=secure_port,
         client_ca=client_ca_file,
         client_names=frozenset(client_names),
-        authorizer=manager_flags.gatekeeper(own, connect),
-        **({} if keeping is None else {"look_seconds": keeping.look_seconds}),
+        authorizer=manager_flags.make_authorizer(own, connect),
+        **({} if certificates is None else {"look_seconds": certificates.look_seconds}),
     )
 
-    process.run(lambda: _serve(connect(), settings, keeping))
+    process.run(lambda: _serve(connect(), settings, certificates))
 
 
 def _key_pair(
-    keeping: CertificateSettings | None, cert_file: pathlib.Path | None, key_file: pathlib.Path | None
+    certificates: CertificateSettings | None, cert_file: pathlib.Path | None, key_file: pathlib.Path | None
 ) -> tuple[pathlib.Path, pathlib.Path]:
-    """The files of the certificate and its key: those that the webhook keeps itself, or those that were given."""
-    if keeping is not None:
+    """The files of the certificate and its key: those that the webhook creates, or those of the flags."""
+    if certificates is not None:
         if cert_file or key_file:
-            raise click.UsageError("--tls-secret makes the certificate, --tls-cert-file names one; give one of them")
-        return keeping.certificate, keeping.key
+            raise click.UsageError("--tls-secret creates a certificate and --tls-cert-file is one; set one of them")
+        return certificates.certificate, certificates.key
     if cert_file is None or key_file is None:
         raise click.UsageError(
-            "--tls-secret, or --tls-cert-file and --tls-private-key-file, are needed: API servers only speak HTTPS"
+            "set --tls-secret, or --tls-cert-file and --tls-private-key-file: API servers call webhooks by HTTPS only"
         )
-    values.check_key_pair(cert_file, key_file)
+    flag_values.check_key_pair(cert_file, key_file)
     return cert_file, key_file
 
 
-async def _serve(client: Client, settings: Settings, keeping: CertificateSettings | None) -> None:
+async def _serve(client: Client, settings: Settings, certificates: CertificateSettings | None) -> None:
     from kube_fairlead.base.metrics import PrometheusMetrics
     from kube_fairlead.base.tasks import OnExit, TaskScope
     from kube_fairlead.webhook import server
@@ -167,25 +174,25 @@ async def _serve(client: Client, settings: Settings, keeping: CertificateSetting
 
     async with client:
         metrics = PrometheusMetrics(process_metrics=True)
-        if keeping is None:
+        if certificates is None:
             await server.serve(client, metrics, settings, _announce)
             return
-        keeper = CertificateManager(client, keeping)
-        await keeper.begin()
+        certificate_manager = CertificateManager(client, certificates)
+        await certificate_manager.begin()
         async with TaskScope("webhook", on_exit=OnExit.CANCEL) as scope:
-            scope.start(keeper.run(), name="certificates")
+            scope.start(certificate_manager.run(), name="certificates")
             await scope.start(server.serve(client, metrics, settings, _announce), name="serve")
 
 
-def _keeping(flags: dict[str, Any]) -> CertificateSettings | None:
-    """How certificates are kept, where the webhook makes them itself."""
+def _certificates(flags: dict[str, Any]) -> CertificateSettings | None:
+    """The settings of certificates that the webhook creates; None if the flags name a certificate."""
     if not flags["tls_secret"]:
         for name in ("tls_names", "registrations", "cert_dir"):
             if flags[name]:
                 spelled = {"tls_names": "--tls-name", "registrations": "--webhook-configuration"}.get(
                     name, "--cert-dir"
                 )
-                raise click.UsageError(f"{spelled} needs --tls-secret: only then are certificates made")
+                raise click.UsageError(f"{spelled} needs --tls-secret")
         return None
     from kube_fairlead.webhook import manifests as made
     from kube_fairlead.webhook.certificate_manager import CertificateSettings
@@ -198,7 +205,7 @@ def _keeping(flags: dict[str, Any]) -> CertificateSettings | None:
             param_hint="--tls-secret",
         )
     folder = flags["cert_dir"] or pathlib.Path(tempfile.mkdtemp(prefix="fairlead-webhook-"))
-    values.make_folder("--cert-dir", folder)
+    flag_values.make_folder("--cert-dir", folder)
     leaf, authority = (dt.timedelta(seconds=flags[f"{name}_lifetime"]) for name in ("certificate", "authority"))
     if leaf > authority / 2:
         raise click.UsageError("--certificate-lifetime: must be at most half of --authority-lifetime")
@@ -220,7 +227,7 @@ def _url(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     from urllib.parse import urlsplit
 
     if value and not (urlsplit(value).scheme == "https" and urlsplit(value).hostname):
-        raise click.BadParameter(f"{value!r} is no URL such as https://10.0.0.1:9443; it must be HTTPS", ctx, parameter)
+        raise click.BadParameter(f"{value!r} is not an HTTPS URL such as https://10.0.0.1:9443", ctx, parameter)
     return value
 
 
@@ -230,36 +237,46 @@ def _url(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     "resources",
     multiple=True,
     metavar="PLURAL.GROUP",
-    help="A custom resource to record grace periods of, e.g. virtualmachines.example.com. May be repeated.",
+    help="Custom resource whose deletion grace periods are recorded, such as virtualmachines.example.com. May be "
+    "repeated.",
 )
 @click.option(
     "--evictions-of",
     "accounts",
     multiple=True,
     metavar="NAMESPACE/ACCOUNT",
-    help="A drain driver's service account, whose evictions must come from the pod's own node. May be repeated.",
+    help="Service account of drain drivers. Its evictions of pods on other nodes are rejected. May be repeated.",
 )
 @click.option(
-    "--namespace", default="fairlead-system", show_default=True, callback=values.label, help="Where the webhook runs."
+    "--namespace",
+    default="fairlead-system",
+    show_default=True,
+    callback=flag_values.label,
+    help="Namespace of the webhook.",
 )
 @click.option(
     "--url",
     default="",
     callback=_url,
-    help="Where the API server finds it, such as https://10.0.0.1:9443 [default: its Service].",
+    help="URL by which API servers call the webhook, such as https://10.0.0.1:9443.  [default: its Service]",
 )
 @click.option(
-    "--ca-file", type=values.FILE, callback=values.pem_certificates, help="The certificate that signed the webhook's."
+    "--ca-file",
+    type=flag_values.FILE,
+    callback=flag_values.pem_certificates,
+    help="CA certificate that signed the webhook's certificate.",
 )
 @click.option(
     "--image",
     default="",
-    callback=values.image,
-    help="Also print a Deployment of this image, whose certificate is in the Secret fairlead-deletion-webhook-tls "
-    "(with --evictions-of: fairlead-webhook-tls).",
+    callback=flag_values.image,
+    help="Also print a Deployment with this container image. Its certificate is read from the Secret "
+    "fairlead-deletion-webhook-tls (with --evictions-of: fairlead-webhook-tls).",
 )
 @click.option(
-    "--own-certificates", is_flag=True, help="With --image: it makes and renews its certificates itself; no --ca-file."
+    "--own-certificates",
+    is_flag=True,
+    help="With --image: the webhook creates and renews its certificates; --ca-file is not allowed.",
 )
 def manifests(
     *,
@@ -271,13 +288,13 @@ def manifests(
     image: str,
     own_certificates: bool,
 ) -> None:
-    """Print the service account, its least rights, its Service and the registration, for `kubectl apply -f -`."""
+    """Print the webhook's ServiceAccount, RBAC, Service and webhook configurations, for `kubectl apply -f -`."""
     if url and image:
-        raise click.UsageError("--image runs the webhook in the cluster, --url says that it runs elsewhere; name one")
+        raise click.UsageError("--image runs the webhook in the cluster and --url is for one outside; set one of them")
     if own_certificates and (ca_file is not None or not image):
-        raise click.UsageError("--own-certificates needs --image and excludes --ca-file: the webhook makes them itself")
+        raise click.UsageError("--own-certificates needs --image and excludes --ca-file")
     if not resources and not accounts:
-        raise click.UsageError("say what it is for: --resource, --evictions-of, or both")
+        raise click.UsageError("set --resource, --evictions-of, or both")
     from kube_fairlead.api.yamltext import emitter
     from kube_fairlead.webhook import manifests as made
 
@@ -285,7 +302,7 @@ def manifests(
     authority = b"" if ca_file is None else ca_file.read_bytes()
     drivers = [_account(text) for text in accounts]
     base = url.removesuffix("/").removesuffix("/delete")
-    # One that judges evictions too is the webhook that `fairlead install` sets up; one that does not stands beside it.
+    # With evictions it is the webhook of `fairlead install`; without, it is a second one beside it.
     name = made.NAME if drivers else made.DELETION_NAME
     registrations = [
         *([made.DELETION_REGISTRATION] if named else []),

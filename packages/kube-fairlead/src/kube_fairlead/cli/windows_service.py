@@ -1,4 +1,4 @@
-"""`fairlead agent` as a Windows service: being one, and `install-service`, `remove-service`."""
+"""`fairlead agent` as a Windows service, and its commands `install-service` and `remove-service`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kube_fairlead.cli.invocation import Invocation
 if TYPE_CHECKING:
     from kube_fairlead.agent.windows.service import Service
 
-__all__ = ["IS_WINDOWS", "begun", "data_folder", "install_service", "remove_service"]
+__all__ = ["IS_WINDOWS", "data_folder", "install_service", "remove_service", "running"]
 
 IS_WINDOWS = sys.platform == "win32"
 _NAME = "fairlead-agent"
@@ -28,13 +28,16 @@ _log = logs.get_logger(__name__)
 
 
 def data_folder(invocation: Invocation) -> pathlib.Path:
-    """Where programs keep what is theirs on Windows."""
+    """The folder of Fairlead's data on Windows."""
     return pathlib.Path(invocation.environment.get("ProgramData") or r"C:\ProgramData") / "fairlead"
 
 
 @contextlib.contextmanager
-def begun(*, wanted: bool, hears_preshutdown: bool) -> Iterator[Service | None]:
-    """Be a service for the length of the block; None when this process is none. A failure is its exit code."""
+def running(*, wanted: bool, hears_preshutdown: bool) -> Iterator[Service | None]:
+    """Run as a Windows service while the block lasts; None if Windows did not start this process as a service.
+
+    A failure in the block becomes the exit code of the service.
+    """
     service = _started(hears_preshutdown=hears_preshutdown) if wanted else None
     if service is None:
         yield None
@@ -42,7 +45,7 @@ def begun(*, wanted: bool, hears_preshutdown: bool) -> Iterator[Service | None]:
     try:
         yield service
     except BaseException as failure:
-        _log.error("the agent ends", error=failures.report(failure))
+        _log.error("agent stops after a failure", error=failures.report(failure))
         service.finish(failures.exit_code(failure))
         raise
     finally:
@@ -65,7 +68,7 @@ def _started(*, hears_preshutdown: bool) -> Service | None:
 
 def _need_windows(what: str) -> None:
     if not IS_WINDOWS:
-        raise click.UsageError(f"{what} works on Windows only; on Linux the agent is a systemd unit or a pod")
+        raise click.UsageError(f"{what} works on Windows only; on Linux, run the agent as a systemd unit or in a pod")
 
 
 @click.command(
@@ -73,23 +76,23 @@ def _need_windows(what: str) -> None:
     hidden=not IS_WINDOWS,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
 )
-@click.option("--name", default=_NAME, show_default=True, help="The name of the service.")
+@click.option("--name", default=_NAME, show_default=True, help="Name of the service.")
 @click.option(
     "--depends-on",
     multiple=True,
     metavar="SERVICE",
-    help="A service that the agent needs; it hears of a shutdown before that one [default: containerd, where there is "
-    "such a service].",
+    help="Service that the agent needs. At a shutdown, Windows stops the agent before that service. May be repeated.  "
+    "[default: containerd, if that service exists]",
 )
-@click.option("--start/--no-start", default=True, show_default=True, help="Start it now.")
+@click.option("--start/--no-start", default=True, show_default=True, help="Start the service now.")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="[AGENT FLAGS]...")
 @click.pass_context
 def install_service(
     ctx: click.Context, /, name: str, depends_on: Sequence[str], flags: Sequence[str], *, start: bool
 ) -> None:
-    """Make the agent a Windows service that starts with the machine, with these flags of `fairlead agent`.
+    """Install the agent as a Windows service that starts with the machine, with these flags of `fairlead agent`.
 
-    Only a service hears that the machine goes down. Run this as an administrator.
+    Windows announces shutdowns to services only. Run this as an administrator.
     """
     _need_windows("install-service")
     from kube_fairlead.agent.windows.folders import protect
@@ -104,25 +107,26 @@ def install_service(
     problems = manager.create(
         NewService(
             name=name,
-            # No two services may show the same name.
+            # Display names of services must be unique.
             display_name="Fairlead node agent" if name == _NAME else f"Fairlead node agent ({name})",
-            description="Sees the pods of this Kubernetes node out, in order and in time, when the machine goes down.",
+            description="Terminates the pods of this Kubernetes node, in order and in time, before the machine shuts "
+            "down.",
             command_line=subprocess.list2cmdline(command),
             dependencies=depends_on,
         )
     )
     for problem in problems:
         click.echo(f"Warning: {problem}", err=True)
-    click.echo(f"service {name} made" + (f"; it needs {', '.join(depends_on)}" if depends_on else ""))
+    click.echo(f"service {name} created" + (f"; it depends on {', '.join(depends_on)}" if depends_on else ""))
     if start:
         manager.start(name)
         click.echo(f"service {name} started")
 
 
 @click.command("remove-service", hidden=not IS_WINDOWS)
-@click.option("--name", default=_NAME, show_default=True, help="The name of the service.")
+@click.option("--name", default=_NAME, show_default=True, help="Name of the service.")
 def remove_service(name: str) -> None:
-    """Stop the service and remove it. Pods are left alone; what the agent keeps on disk stays."""
+    """Stop and remove the service. Pods continue to run, and the files of the agent stay."""
     _need_windows("remove-service")
     from kube_fairlead.agent.windows.scm import ServiceManager
 
@@ -133,9 +137,9 @@ def remove_service(name: str) -> None:
 
 
 def _check_flags(ctx: click.Context, flags: Sequence[str]) -> None:
-    """A service that cannot start would say so in a log that nobody reads yet: better now."""
+    """Reject wrong flags now: a service that cannot start reports it only in its log."""
     if ctx.parent is None:
-        raise click.UsageError("install-service belongs to fairlead agent")
+        raise click.UsageError("install-service is a command of fairlead agent")
     agent = ctx.parent.command
     for early in agent.params:
         if ctx.parent.get_parameter_source(early.name or "") is click.core.ParameterSource.COMMANDLINE:
@@ -147,7 +151,7 @@ def _check_flags(ctx: click.Context, flags: Sequence[str]) -> None:
             _check_absolute(parameter, value, parsed)
         if parsed.params["kubeconfig"] is None:
             click.echo(
-                "Warning: the service runs as LocalSystem; without --kubeconfig it finds a cluster only where "
+                "Warning: the service runs as LocalSystem; without --kubeconfig it finds a cluster only if "
                 "KUBECONFIG is set for the whole machine",
                 err=True,
             )
@@ -157,4 +161,6 @@ def _check_absolute(parameter: str, value: Any, parsed: click.Context) -> None:
     given = parsed.get_parameter_source(parameter) is click.core.ParameterSource.COMMANDLINE
     if given and isinstance(value, pathlib.Path) and not value.is_absolute():
         flag = f"--{parameter.replace('_', '-')}"
-        raise click.UsageError(f"{flag} {value} must be an absolute path: a service runs in a folder of the system")
+        raise click.UsageError(
+            f"{flag} {value} must be an absolute path: the working directory of a service is a system folder"
+        )

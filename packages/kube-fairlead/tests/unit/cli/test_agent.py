@@ -22,7 +22,7 @@ from tests.unit.agent.windows.fakemanager import FakeCalls
     ("arguments", "words"),
     [
         (["--registry-dir", "/" + "f" * 80], "it may have at most 80, because the path of a unix socket"),
-        (["--node-name=Not A Node"], "is no node's name"),
+        (["--node-name=Not A Node"], "is not a valid node name"),
         (["--driver-wait-timeout=0s"], "must be positive"),
         (["--finished-event-ttl=-1s"], "must be positive"),
         (["--feature-gates=Nonsense=true"], "unrecognized feature gate: Nonsense"),
@@ -96,8 +96,8 @@ def test_the_windows_gate_depends_on_the_other(capsys: pytest.CaptureFixture[str
     [
         ("", True, ""),
         ("", False, "this process is not a Windows service"),
-        ("WindowsGracefulNodeShutdown=false", True, "WindowsGracefulNodeShutdown is off"),
-        ("GracefulNodeShutdown=false", True, "WindowsGracefulNodeShutdown is off"),
+        ("WindowsGracefulNodeShutdown=false", True, "WindowsGracefulNodeShutdown is disabled"),
+        ("GracefulNodeShutdown=false", True, "WindowsGracefulNodeShutdown is disabled"),
     ],
 )
 def test_on_windows_a_shutdown_is_heard_by_a_service_with_the_gate_on(
@@ -105,7 +105,7 @@ def test_on_windows_a_shutdown_is_heard_by_a_service_with_the_gate_on(
 ) -> None:
     caplog.set_level("INFO", logger="fairlead")
     service = Service(FakeCalls(), RealClock()) if is_a_service else None
-    heard = agent._is_heard_on_windows({"feature_gates": FeatureGates.parse(flag)}, service)
+    heard = agent._is_announced_on_windows({"feature_gates": FeatureGates.parse(flag)}, service)
     assert heard is (not words)
     assert words in caplog.text
 
@@ -145,7 +145,7 @@ def test_how_the_agent_ends_is_the_services_exit_code(
     monkeypatch.setattr(windows_service, "_started", started)
     with (
         pytest.raises(type(failure)) if failure is not None else contextlib.nullcontext(),
-        windows_service.begun(wanted=True, hears_preshutdown=True) as service,
+        windows_service.running(wanted=True, hears_preshutdown=True) as service,
     ):
         assert service is not None
         if failure is not None:

@@ -241,7 +241,7 @@ def test_a_fence_for_the_manager_of_a_cloud_itself(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--namespace=Not_One"], "'Not_One' is no namespace"),
+        (["--namespace=Not_One"], "'Not_One' is not a valid namespace"),
         (["--ccm=AWS"], "'AWS' is not a platform"),
         (
             ["--ccm=aws", "--ccm-controllers=routes"],

@@ -60,12 +60,12 @@ def test_a_command_of_another_distribution_is_found_by_its_entry_point(
     module = types.ModuleType("vendor_command")
     module.__dict__["command"] = click.command("wake")(lambda: click.echo("awake"))
     monkeypatch.setitem(sys.modules, "vendor_command", module)
-    point = commands.Brought("vendor_command:command", "vendor-tools")
+    point = commands.InstalledCommand("vendor_command:command", "vendor-tools")
     monkeypatch.setattr(commands, "installed", lambda: {"wake": point})
     assert main(["wake"], environment=NO_ENVIRONMENT) == 0
     assert capsys.readouterr().out == "awake\n"
     assert main(["--help"], environment=NO_ENVIRONMENT) == 0
-    assert "From vendor-tools." in capsys.readouterr().out
+    assert "Added by the package vendor-tools." in capsys.readouterr().out
 
 
 def test_entry_points_are_found_as_the_standard_library_finds_them(
@@ -84,8 +84,8 @@ def test_entry_points_are_found_as_the_standard_library_finds_them(
     known = {point.name: point.value for point in importlib.metadata.entry_points(group=commands.GROUP)}
     assert known["wake"] == "vendor.wake:command"
     (broken / "entry_points.txt").write_bytes(b"[fairlead.commands]\n\xff = x:y\n")
-    assert {name: brought.target for name, brought in commands.installed().items()} == known
-    assert commands.installed()["sleep"] == commands.Brought("vendor.sleep:it", "vendor-tools")
+    assert {name: point.target for name, point in commands.installed().items()} == known
+    assert commands.installed()["sleep"] == commands.InstalledCommand("vendor.sleep:it", "vendor-tools")
 
 
 def test_help_lists_the_table_without_importing_it(
@@ -145,7 +145,7 @@ def raiser(failure: BaseException) -> Callable[[], None]:
         (click.ClickException("it\nbroke"), 1, "it broke"),
         (ExceptionGroup("tasks", [TimeoutError("no answer")]), 1, "no answer"),
         (ExceptionGroup("tasks", [OSError("a"), ExceptionGroup("b", [OSError("c")])]), 1, "a (and 1 more)"),
-        (TypeError("int is no dict"), 1, "internal error: TypeError: int is no dict; --debug shows where"),
+        (TypeError("int is no dict"), 1, "internal error: TypeError: int is no dict; --debug prints the traceback"),
     ],
 )
 def test_a_failure_is_one_line(
@@ -280,16 +280,15 @@ def test_every_command_file_is_in_the_table() -> None:
         "__main__",
         "commands",
         "failures",
+        "flag_values",
         "history_text",
         "invocation",
         "main",
         "manager_flags",
         "nodes",
-        "options",
-        "process",
+        "shared_flags",
         "status_text",
         "text_tables",
-        "values",
         "windows_service",
     }
     packages = {path.parent.name for path in folder.glob("*/__init__.py")}

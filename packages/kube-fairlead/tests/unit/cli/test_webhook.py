@@ -30,12 +30,12 @@ def test_manifests_of_one_that_runs_elsewhere(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["webhook"], "--tls-cert-file and --tls-private-key-file, are needed"),
-        (["webhook", "manifests"], "say what it is for: --resource, --evictions-of, or both"),
+        (["webhook"], "set --tls-secret, or --tls-cert-file and --tls-private-key-file"),
+        (["webhook", "manifests"], "set --resource, --evictions-of, or both"),
         (["webhook", "manifests", "--resource=pods"], "'pods' is not PLURAL.GROUP"),
         (["webhook", "manifests", "--resource=vms.example"], "'vms.example' is not PLURAL.GROUP"),
         (["webhook", "--tls-cert-file=/nowhere"], "does not exist"),
-        (["webhook", "manifests", "--resource=a.b.c", "--url=https://x/delete", "--image=i"], "name one"),
+        (["webhook", "manifests", "--resource=a.b.c", "--url=https://x/delete", "--image=i"], "set one of them"),
     ],
 )
 def test_bad_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,8 +3,8 @@
 Here belong their flags, the lines that they print, and the command that `maintain` runs. What they do to nodes belongs
 in `kube_fairlead.operations`.
 
-    flags                the flags of kubectl drain, and the selection of nodes
+    node_flags           the flags of kubectl drain, and the selection of nodes
     console              lines for a log, a live view for a terminal
     progress_printer     the progress of an operation, as lines
-    maintenance_command  the work of `maintain`: a command, or a question at the terminal
+    maintenance_command  the work of `maintain`: a command, or a prompt at the terminal
 """

@@ -1,4 +1,4 @@
-"""Where progress is printed: plain lines for a file or a pipe, a live view for a terminal."""
+"""Prints progress: plain lines for a file or a pipe, a live view for a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Console", "LiveConsole", "PlainConsole", "open_console"]
 
 
 class Console(Protocol):
-    """Where progress is printed."""
+    """Prints progress."""
 
     def say(self, line: str) -> None:
         """Print a line."""

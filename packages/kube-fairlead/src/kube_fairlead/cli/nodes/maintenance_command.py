@@ -1,4 +1,4 @@
-"""The work of `fairlead maintain` on a drained node: the user's command, or a question at the terminal."""
+"""The work of `fairlead maintain` on a drained node: the user's command, or a prompt at the terminal."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class MaintenanceCommand:
 
     Args:
         words: the command.
-        environment: of the command.
-        clock: the client's.
+        environment: the environment variables of the command.
+        clock: for the time limit.
         console: where to print which command runs.
-        timeout_seconds: how long it may take; zero: without limit.
+        timeout_seconds: the time limit of the command; 0: no limit.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class MaintenanceCommand:
         """Run the command for one node.
 
         Raises:
-            WorkFailed: it cannot be run, takes too long, or exits with another code than 0.
+            WorkFailed: the command cannot run, exceeds the time limit, or exits with another code than 0.
         """
         words = [word.replace("{}", node) for word in self._words]
         self._console.say(f"node/{node}: {' '.join(words)}")
@@ -79,13 +79,13 @@ class MaintenanceCommand:
             try:
                 started = await asyncio.shield(starting)
             except asyncio.CancelledError:
-                # The command may run already. Cancelled, asyncio would kill it without a word to the user.
+                # The command may already run. If this wait were cancelled, asyncio would kill it without a message.
                 started = await starting
                 if not isinstance(started, OSError):
                     self.interrupted[node] = await end(started, self._clock)
                 raise
         if isinstance(started, OSError):
-            raise WorkFailed(f"the command cannot be run: {started}") from started
+            raise WorkFailed(f"the command cannot run: {started}") from started
         return started
 
 
@@ -125,7 +125,7 @@ class TerminalPrompt:
 
 
 async def end(process: asyncio.subprocess.Process, clock: Clock) -> str:
-    """Terminate a command, kill it if it does not end, and wait until it has ended; how it ended, for the user."""
+    """Terminate a command, kill it if it does not exit in time, and return how it ended, for the user."""
     if process.returncode is not None:
         return "the command had ended"
     _send(process, force=False)
@@ -143,7 +143,7 @@ def _send(process: asyncio.subprocess.Process, *, force: bool) -> None:
     if sys.platform == "win32":
         process.terminate()
         return
-    # A terminal sends Ctrl-C to the command too. `terminate` and `kill` would reap a command that has ended of it, and
-    # asyncio, which waits for it in another thread, would report an unknown child process.
+    # A terminal sends Ctrl-C to the command too. If it has exited, `terminate` and `kill` would reap it, and asyncio,
+    # which waits for it in another thread, would report an unknown child process.
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, signal.SIGKILL if force else signal.SIGTERM)

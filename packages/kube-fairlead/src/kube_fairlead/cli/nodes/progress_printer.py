@@ -85,11 +85,11 @@ class MaintenancePrinter(ProgressPrinter):
         self._stages: dict[str, p.MaintenanceStage] = {}
 
     def remains(self) -> Iterator[str]:
-        """What an interrupted maintenance leaves behind, a line each."""
+        """The state of each node after an interruption, a line each."""
         for node in self._at(p.MaintenanceStage.DRAINED):
-            yield f"node/{node} is drained and stays drained; when it is fit again: fairlead uncordon {node}"
+            yield f"node/{node} is drained and stays drained; to make it schedulable: fairlead uncordon {node}"
         for node in self._at(p.MaintenanceStage.DRAINING):
-            yield f"node/{node}: the drain continues; to put the node back: fairlead uncordon {node}"
+            yield f"node/{node}: the drain continues; to make the node schedulable: fairlead uncordon {node}"
         for node in self._at(p.MaintenanceStage.UNCORDONING):
             yield f"node/{node}: the uncordon continues"
         if self.not_started:
@@ -113,4 +113,4 @@ class MaintenancePrinter(ProgressPrinter):
     def _advice(self, node: str, outcome: p.Outcome) -> Iterator[str]:
         yield from super()._advice(node, outcome)
         if self._stages.get(node) is p.MaintenanceStage.DRAINED:
-            yield f"it stays drained. When it is fit again: fairlead uncordon {node}"
+            yield f"it stays drained; to make it schedulable: fairlead uncordon {node}"

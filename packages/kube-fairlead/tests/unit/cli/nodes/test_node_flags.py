@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from kube_fairlead.base.environment import Environment
 from kube_fairlead.cli import drain, driver
 from kube_fairlead.cli.main import main
-from kube_fairlead.cli.nodes import flags
+from kube_fairlead.cli.nodes import node_flags
 from kube_fairlead.lifecycle.drain import options
 
 
@@ -65,8 +65,8 @@ def test_what_names_no_node_is_refused_in_kubectls_words(text: str, problem: str
 
 
 def test_the_command_has_kubectls_defaults_and_the_driver_the_proposals() -> None:
-    assert flags.drain_options(parsed(drain.command, "n")) == options.KUBECTL
-    assert flags.drain_options(parsed(driver.drain)) == options.PROFILE
+    assert node_flags.drain_options(parsed(drain.command, "n")) == options.KUBECTL
+    assert node_flags.drain_options(parsed(driver.drain)) == options.PROFILE
 
 
 def test_every_flag_reaches_the_options() -> None:
@@ -81,7 +81,7 @@ def test_every_flag_reaches_the_options() -> None:
         "--skip-wait-for-delete-timeout=9",
         "--priority-groups=0,1000",
     ]
-    spelt = options.spell(flags.drain_options(parsed(drain.command, "n", *words)))
+    spelt = options.spell(node_flags.drain_options(parsed(drain.command, "n", *words)))
     assert spelt == {
         "force": "true",
         "ignore-daemonsets": "true",
@@ -98,14 +98,14 @@ def test_every_flag_reaches_the_options() -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["drain"], "name a node, or select nodes by --selector"),
+        (["drain"], "set NODE or --selector"),
         (["drain", "n", "-l", "a=b"], "cannot specify both a node name and a --selector option"),
         (["drain", "n", "--timeout=soon"], "--timeout: 'soon'"),
         (["drain", "n", "--pod-selector=a in b"], "--pod-selector: 'a in b'"),
         (["drain", "n", "--max-unavailable=0"], "0 is not in the range x>=1"),
         (["drain", "n", "--dry-run=yes"], "'yes' is not one of 'none', 'client', 'server'"),
-        (["uncordon"], "name a node, or select nodes by --selector"),
-        (["maintain", "n"], "without a terminal to wait at, name a command"),
+        (["uncordon"], "set NODE or --selector"),
+        (["maintain", "n"], "a COMMAND is required, because standard input is not a terminal"),
     ],
 )
 def test_bad_usage(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,14 +133,14 @@ def test_help_names_a_command_that_may_follow() -> None:
 def test_who_does_not_wait_holds_no_node_back(words: list[str], nodes: int, problem: str) -> None:
     given = parsed(drain.command, *words, "n")
     if not problem:
-        flags.check_waiting(given, nodes=nodes)
+        node_flags.check_waiting(given, nodes=nodes)
         return
     with pytest.raises(click.UsageError, match=problem):
-        flags.check_waiting(given, nodes=nodes)
+        node_flags.check_waiting(given, nodes=nodes)
 
 
 def test_maintenance_that_cannot_be_run_is_refused_before_a_node_is_drained(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         main(["maintain", "n", "--", "no-such-program", "{}"], environment=Environment({"PATH": "/usr/bin:/bin"})) == 2
     )
-    assert "there is no program 'no-such-program'" in capsys.readouterr().err
+    assert "program 'no-such-program' not found" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Flags with kubectl's names, meanings, defaults and spelling.
+"""The flags of kubectl drain, with the same names, defaults and notation, and the selection of nodes.
 
 Upstream: k8s.io/kubectl@v0.36.4/pkg/cmd/drain/drain.go
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kube_fairlead.base import tasks
-from kube_fairlead.cli import values
+from kube_fairlead.cli import flag_values, shared_flags
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -38,17 +38,17 @@ __all__ = [
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _ANNOUNCE_SECONDS = 3.0
-_SPELLINGS = {
+_BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
 
 
 class GoCommand(click.Command):
-    """A command whose boolean flags are spelt as kubectl's: `--force` or `--force=false`, never `--force false`."""
+    """A command whose boolean flags are written as kubectl's: `--force` or `--force=false`, not `--force false`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Convert Go's booleans to click's spelling before click parses them."""
+        """Convert Go's booleans to click's notation before click parses them."""
         booleans = {
             name
             for parameter in self.params
@@ -56,16 +56,16 @@ class GoCommand(click.Command):
             for name in parameter.opts
         }
         end = args.index("--") if "--" in args else len(args)
-        return super().parse_args(ctx, [*(_respelt(one, booleans, ctx) for one in args[:end]), *args[end:]])
+        return super().parse_args(ctx, [*(_converted(one, booleans, ctx) for one in args[:end]), *args[end:]])
 
 
-def _respelt(argument: str, booleans: set[str], ctx: click.Context) -> str:
+def _converted(argument: str, booleans: set[str], ctx: click.Context) -> str:
     name, equals, value = argument.partition("=")
     if not equals or name not in booleans:
         return argument
-    if value not in _SPELLINGS:
+    if value not in _BOOLEANS:
         raise click.BadParameter(f"invalid boolean value {value!r}: must be true or false", ctx, param_hint=name)
-    return name if _SPELLINGS[value] else f"--no-{name.removeprefix('--')}"
+    return name if _BOOLEANS[value] else f"--no-{name.removeprefix('--')}"
 
 
 def go_boolean(name: str, *, default: bool, text: str) -> Callable[[_F], _F]:
@@ -76,23 +76,15 @@ def go_boolean(name: str, *, default: bool, text: str) -> Callable[[_F], _F]:
 
 
 def access(command: _F) -> _F:
-    """`--kubeconfig`, `--context` and the lifecycle kinds' group."""
-    for flag in (
-        values.discovered_group,
-        click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use."),
-        click.option(
-            "--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use]."
-        ),
-    ):
-        command = flag(command)
-    return command
+    """`--kubeconfig`, `--context` and `--lifecycle-api-group`."""
+    return shared_flags.cluster(shared_flags.discovered_group(command))
 
 
 @contextlib.asynccontextmanager
 async def connect(invocation: Invocation, flags: Mapping[str, Any], component: str) -> AsyncIterator[Client]:
-    """A client for the API server of these flags and for the served group of the lifecycle kinds.
+    """A client of the API server of these flags, which has discovered the served group of the lifecycle kinds.
 
-    It waits for a server that is restarting, from the first request on.
+    It retries while the API server is not reachable, also the first request.
     """
     from kube_fairlead import client
     from kube_fairlead.client import lifecyclegroup, retry
@@ -104,13 +96,13 @@ async def connect(invocation: Invocation, flags: Mapping[str, Any], component: s
         environment=invocation.environment,
         retry_policy=retry.PATIENT,
     ) as connected:
-        async with _patience_announced(connected):
+        async with _wait_announced(connected):
             found = await lifecyclegroup.discovered(connected, flags["lifecycle_api_group"] or "")
         yield found
 
 
 def connect_driver(invocation: Invocation, flags: Mapping[str, Any], component: str) -> Client:
-    """A client for a driver, which starts without the API server and discovers the group with its first request."""
+    """A client for a driver: it starts without the API server and discovers the served group by its first request."""
     from kube_fairlead import client
     from kube_fairlead.api.scheme import Scheme
     from kube_fairlead.client.lifecyclegroup import LateScheme
@@ -125,7 +117,7 @@ def connect_driver(invocation: Invocation, flags: Mapping[str, Any], component: 
 
 
 @contextlib.asynccontextmanager
-async def _patience_announced(connected: Client) -> AsyncIterator[None]:
+async def _wait_announced(connected: Client) -> AsyncIterator[None]:
     """Print that the command waits for the API server, after a few seconds without an answer."""
 
     async def announce() -> None:
@@ -138,7 +130,7 @@ async def _patience_announced(connected: Client) -> AsyncIterator[None]:
 
 
 def drain_flags(*, profile: bool = False) -> Callable[[_F], _F]:
-    """The flags of kubectl drain; `profile` sets the defaults to those of the driver."""
+    """The flags of kubectl drain; with `profile`, with the defaults of the drain driver."""
     flags = [
         go_boolean(
             "--force", default=profile, text="Continue even if there are pods that do not declare a controller."
@@ -154,10 +146,19 @@ def drain_flags(*, profile: bool = False) -> Callable[[_F], _F]:
             type=int,
             default=-1,
             show_default=True,
-            help="Seconds given to each pod to terminate gracefully; negative: the pod's own.",
+            help="Seconds given to each pod to terminate gracefully; negative: the pod's "
+            "terminationGracePeriodSeconds.",
         ),
-        click.option("--timeout", default="0s", show_default=True, help="Time limit of the drain; zero: no limit."),
-        click.option("--pod-selector", default="", help="Label selector to filter pods on the node."),
+        click.option(
+            "--timeout",
+            metavar="DURATION",
+            default="0s",
+            show_default=True,
+            help="Time limit of the drain. After it, the drain fails and the node stays cordoned; 0s: no limit.",
+        ),
+        click.option(
+            "--pod-selector", default="", help="Label selector of the pods to evict.  [default: all pods of the node]"
+        ),
         go_boolean(
             "--disable-eviction",
             default=False,
@@ -168,20 +169,21 @@ def drain_flags(*, profile: bool = False) -> Callable[[_F], _F]:
             type=int,
             default=0,
             show_default=True,
-            help="Do not wait for pods whose deletion is more than this many seconds overdue; 0: always wait.",
+            help="Do not wait for pods whose deletionTimestamp is older than this number of seconds; 0: always wait.",
         ),
         click.option(
             "--priority-groups",
             metavar="PRIORITY,...",
             default="",
-            help="Priorities at which groups of pods begin; a group is evicted when all pods of lower groups are gone.",
+            help="Evict pods in groups of priority, lowest first; each value is the lowest priority of a group. A "
+            "group is evicted when all pods of the groups before it are gone.  [default: one group]",
         ),
     ]
     return _all(flags)
 
 
 def drain_options(flags: Mapping[str, Any]) -> DrainOptions:
-    """The values of `drain_flags`."""
+    """The drain options, from the values of `drain_flags`."""
     from kube_fairlead.lifecycle.drain import options
 
     texts = {name: _text(flags[name.replace("-", "_")]) for name in options.spell(options.KUBECTL)}
@@ -200,8 +202,8 @@ def node_choice(command: _F) -> _F:
                 "-l",
                 "--selector",
                 default="",
-                callback=values.selector,
-                help="Label selector of the nodes, instead of names.",
+                callback=flag_values.selector,
+                help="Label selector of the nodes, instead of NODE.",
             ),
         ]
     )(command)
@@ -215,7 +217,7 @@ def _node_names(ctx: click.Context, parameter: click.Parameter, value: tuple[str
 
 
 def _node_name(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
-    """NAME, or TYPE/NAME with kubectl's names of the type; errors are kubectl's."""
+    """Parse NAME or TYPE/NAME. The names of the type and the errors are kubectl's."""
     kind, slash, name = text.partition("/")
     if not slash:
         kind, name = "node", text
@@ -236,7 +238,7 @@ def check_choice(flags: Mapping[str, Any]) -> None:
     if flags["nodes"] and flags["selector"]:
         raise click.UsageError("cannot specify both a node name and a --selector option")
     if not flags["nodes"] and not flags["selector"]:
-        raise click.UsageError("name a node, or select nodes by --selector")
+        raise click.UsageError("set NODE or --selector")
 
 
 def limits(command: _F) -> _F:
@@ -248,14 +250,16 @@ def limits(command: _F) -> _F:
                 type=click.IntRange(min=1),
                 default=1,
                 show_default=True,
-                help="How many of the nodes at once; nodes that are already cordoned or not Ready count.",
+                help="Maximum number of the nodes that are drained at once. Nodes that are already cordoned or not "
+                "Ready count. Further nodes wait.",
             ),
             click.option(
                 "--per-zone",
                 type=click.IntRange(min=0),
                 default=0,
                 show_default=True,
-                help="How many nodes of one zone (topology.kubernetes.io/zone) at once; 0: no limit per zone.",
+                help="Maximum number of the nodes of one zone (topology.kubernetes.io/zone) that are drained at "
+                "once. Further nodes wait; 0: no limit.",
             ),
         ]
     )(command)
@@ -263,16 +267,14 @@ def limits(command: _F) -> _F:
 
 def waiting(command: _F) -> _F:
     """`--wait` and `--no-wait`."""
-    return go_boolean("--wait", default=True, text="Follow the events to their end; Ctrl-C only stops following.")(
-        command
-    )
+    return go_boolean("--wait", default=True, text="Wait for the end and print the progress.")(command)
 
 
 def check_waiting(flags: Mapping[str, Any], *, nodes: int) -> None:
     """Reject --no-wait with limits: only a command that waits can delay nodes.
 
     Raises:
-        click.UsageError: it does not wait, and may not start all nodes at once.
+        click.UsageError: --no-wait is set, and the limits do not allow all nodes at once.
     """
     if flags["wait"] or nodes <= 1:
         return

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kube_fairlead.base.gates import FeatureGates
-from kube_fairlead.cli import options
+from kube_fairlead.cli import shared_flags
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def untouched_logging() -> Iterator[None]:
 
 
 @click.command
-@options.feature_gates
+@shared_flags.feature_gates
 def gated(feature_gates: FeatureGates) -> None:
     click.echo(",".join(name for name, on in feature_gates.as_mapping().items() if not on))
 
@@ -38,7 +38,7 @@ def test_an_unknown_gate_is_bad_usage_and_lists_the_known() -> None:
 
 
 @click.command
-@options.logging
+@shared_flags.logging
 def logged() -> None:
     from kube_fairlead.base import logs
 
