@@ -10,6 +10,7 @@ from tests.architecture.source import ROOT
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+PAGE = ROOT / "ARCHITECTURE.md"
 HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
 
 
@@ -65,7 +66,7 @@ def test_it_bites() -> None:
 
 
 def test_journeys_name_files_that_exist() -> None:
-    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     journeys = [part for part in page.split("\n## ") if part.startswith("Journey of one ")]
     assert len(journeys) == 4
     product = ROOT / "packages" / "kube-fairlead" / "src" / "kube_fairlead"
@@ -77,3 +78,23 @@ def test_journeys_name_files_that_exist() -> None:
             if not place.is_dir() and not place.with_suffix(".py").is_file():
                 missing.append(name)
     assert missing == []
+
+
+def test_the_glossary_is_short_and_its_words_are_used() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    _, _, glossary = page.partition("\n## Glossary\n")
+    words = re.findall(r"^\| ([^|]+?) \|", glossary, re.MULTILINE)[1:]
+    assert 4 <= len(words) <= 30
+    assert sorted(set(words)) == sorted(words)
+    rest = page.removesuffix(glossary) + "".join(path.read_text(encoding="utf-8") for path in pages() if path != PAGE)
+    used = {word for one in words for word in one.split(", ")}
+    unused = [word for word in used if not re.search(rf"\b{word.replace(' ', '[ -]')}\b", rest, re.IGNORECASE)]
+    assert unused == []
+
+
+def test_the_readme_defines_its_words_before_it_uses_them() -> None:
+    text = FENCE.sub("", (ROOT / "README.md").read_text(encoding="utf-8"))
+    before, _, rest = text.partition("\n## Four words\n")
+    words = re.findall(r"^\| (\w+) \|", rest.partition("\n## ")[0], re.MULTILINE)[1:]
+    assert words == ["transition", "event", "driver", "claim"]
+    assert [word for word in words if re.search(rf"\b{word}s?\b", before)] == []
