@@ -96,6 +96,18 @@ def test_architecture_page_shows_the_same_table() -> None:
     assert sorted(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == sorted(RANK)
 
 
+def test_architecture_page_names_every_module_beside_the_packages() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    section = page.partition("#### Modules beside the packages")[2].partition("\n##")[0]
+    rows = re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == sorted(
+        source.name.rpartition(".")[2]
+        for source in modules_of(SERVER)
+        if source.name.count(".") == 1 and not source.is_package
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
