@@ -42,7 +42,8 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
 @click.option(
     "--data-dir",
     type=flag_values.PATH,
-    help="Data directory: database, keys and certificates [default: the user's data folder].",
+    help="Data directory: database, keys and certificates.  [default: $XDG_DATA_HOME/fairlead/apiserver, or "
+    "~/.local/share/fairlead/apiserver]",
 )
 @click.option(
     "--bind-address",
@@ -59,7 +60,9 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     help="Port to listen on; 0 selects a free port.",
 )
 @click.option(
-    "--kubeconfig-out", type=flag_values.PATH, help="Path of the administrator's kubeconfig [default: in DATA_DIR]."
+    "--kubeconfig-out",
+    type=flag_values.PATH,
+    help="Path of the administrator's kubeconfig.  [default: admin.kubeconfig in --data-dir]",
 )
 @click.option(
     "--client-ca-file",
@@ -72,7 +75,11 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     type=flag_values.FILE,
     help='File of bearer tokens, one token,user,uid[,"group1,group2"] per line.',
 )
-@click.option("--audit-log-path", default="", help="Audit log file, one line per request; - is standard output.")
+@click.option(
+    "--audit-log-path",
+    default="",
+    help="Audit log file, one line per request; - is standard output.  [default: no audit log]",
+)
 @click.option(
     "--tls-san",
     multiple=True,
@@ -250,7 +257,7 @@ def _loop_factory() -> Callable[[], Any] | None:
 @click.argument("file", type=flag_values.PATH)
 @click.pass_obj
 def backup(folder: pathlib.Path, file: pathlib.Path) -> None:
-    """Copy a server, running or not, into FILE: its objects, keys and certificates."""
+    """Copy the objects, keys and certificates of a server, running or not, into FILE."""
     from kube_fairlead_apiserver.backup import back_up
 
     back_up(folder, file)
@@ -261,7 +268,7 @@ def backup(folder: pathlib.Path, file: pathlib.Path) -> None:
 @click.argument("file", type=flag_values.FILE)
 @click.pass_obj
 def restore(folder: pathlib.Path, file: pathlib.Path) -> None:
-    """Put a backup FILE into an empty data folder. The server must not run."""
+    """Restore a backup FILE into an empty data folder. The server must not run."""
     from kube_fairlead.base.clock import RealClock
     from kube_fairlead_apiserver import backup as backups
 

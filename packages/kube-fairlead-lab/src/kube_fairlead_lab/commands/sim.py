@@ -1,4 +1,4 @@
-"""`fairlead sim`: the whole system in one process, on virtual time, under seeded faults."""
+"""`fairlead sim`: simulates all components in one process, on virtual time, with seeded faults."""
 
 from __future__ import annotations
 
@@ -56,24 +56,33 @@ class _Request(NamedTuple):
 
 @click.command("sim")
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Seed to play; with --seeds or --for the first one.  [default: random]"
+    "--seed", type=click.IntRange(min=0), help="Seed to run; with --seeds or --for the first one.  [default: random]"
 )
-@click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds to play.  [default: 1]")
+@click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds to run.  [default: 1]")
 @click.option(
-    "--for", "seconds", metavar="DURATION", callback=flag_values.optional_duration, help="How long to start new seeds."
+    "--for",
+    "seconds",
+    metavar="DURATION",
+    callback=flag_values.optional_duration,
+    help="Start new seeds for this time; running ones finish.",
 )
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of parallel processes.")
-@click.option("--twice", is_flag=True, help="Play each seed in two processes and compare the histories.")
+@click.option("--twice", is_flag=True, help="Run each seed in two processes and compare the histories.")
 @click.option(
     "--scenario",
     "scenario_file",
     type=flag_values.FILE,
     help="YAML file with cluster sizes and fault rates. Docs: simulation.md.",
 )
-@click.option("--steady-network", is_flag=True, help="Play without network faults, whatever the scenario says.")
-@click.option("--steps", type=click.IntRange(min=0), help="Play only this number of the seed's first actions.")
+@click.option("--steady-network", is_flag=True, help="Run without network faults, also if the scenario has them.")
 @click.option(
-    "--only", metavar="NUMBERS", callback=_numbers, help="Play only these actions of the seed, such as 3,17,40-45."
+    "--steps", type=click.IntRange(min=0), help="Run only this number of the seed's first actions.  [default: all]"
+)
+@click.option(
+    "--only",
+    metavar="NUMBERS",
+    callback=_numbers,
+    help="Run only these actions of the seed, such as 3,17,40-45.  [default: all]",
 )
 @click.option("--shrink", is_flag=True, help="Search for the fewest actions that cause the same failure.")
 @click.option("--history", is_flag=True, help="Print the whole history, also without a failure.")
@@ -91,11 +100,12 @@ def command(
     shrink: bool,
     history: bool,
 ) -> int:
-    """Play the whole system on virtual time, under seeded faults.
+    """Simulate all components on virtual time, with random faults, and check the invariants.
 
-    A seed plans actions: faults, and requests of users. The same seed always gives the same history. Without --seed a
-    random seed is used and printed. The exit code is 1 if an invariant is violated; the output then shows which actor
-    did what at which virtual second before the violation. Numbers in brackets are numbers of actions, for --only.
+    A seed, a number, plans the actions of a run: faults, and requests of users. The same seed always gives the same
+    history. Without --seed a random seed is used and printed. The exit code is 1 if an invariant is violated; the
+    output then shows which actor did what at which virtual second before the violation. Numbers in brackets are numbers
+    of actions, for --only.
     """
     from kube_fairlead_lab.sim import campaign
 

@@ -23,7 +23,7 @@ __all__ = ["command"]
     help="Run only this scene. Can be repeated.",
 )
 def command(*, names: tuple[str, ...]) -> None:
-    """Show what Fairlead does, on a control plane of its own, and exit.
+    """Run every feature on a temporary control plane, check the results, and exit.
 
     Each scene states what it proves and checks it. The exit code is 0 only if every check passes.
     """

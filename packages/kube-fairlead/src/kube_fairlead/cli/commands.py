@@ -49,7 +49,7 @@ class InstalledCommand:
 
 
 COMMANDS: tuple[Entry, ...] = (
-    Entry("demo", "Show what Fairlead does, on a control plane of its own, and exit.", distribution=_LAB),
+    Entry("demo", "Run every feature on a temporary control plane, check the results, and exit.", distribution=_LAB),
     Entry("apiserver", "Serve the Kubernetes API from one process, over SQLite.", distribution=_APISERVER),
     Entry("drain", "Drain nodes before maintenance; a driver on each node evicts its pods.", "kube_fairlead.cli.drain"),
     Entry("uncordon", "Make nodes schedulable again after `fairlead drain`.", "kube_fairlead.cli.uncordon"),
@@ -95,7 +95,11 @@ COMMANDS: tuple[Entry, ...] = (
         "Serve the admission webhooks that Fairlead needs on a Kubernetes API server.",
         "kube_fairlead.cli.webhook",
     ),
-    Entry("sim", "Play the whole system on virtual time, under seeded faults.", distribution=_LAB),
+    Entry(
+        "sim",
+        "Simulate all components on virtual time, with random faults, and check the invariants.",
+        distribution=_LAB,
+    ),
     Entry(
         "install", "Print the manifests that install Fairlead in a cluster, or remove it.", "kube_fairlead.cli.install"
     ),

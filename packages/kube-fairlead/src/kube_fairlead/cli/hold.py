@@ -24,9 +24,9 @@ __all__ = ["command"]
     help="Unix socket by which the agent passes its lock to this process; created at start.",
 )
 @shared_flags.logging
-@click.argument("words", metavar="agent [OPTION]...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("argv", metavar="agent [OPTION]...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_obj
-def command(invocation: Invocation, /, socket_path: pathlib.Path, words: tuple[str, ...]) -> int:
+def command(invocation: Invocation, /, socket_path: pathlib.Path, argv: tuple[str, ...]) -> int:
     """Run an agent, hold its shutdown inhibitor lock, and restart it if it is killed.
 
     The agent takes a delay inhibitor lock of systemd-logind, so that the machine waits for its pods before it powers
@@ -39,7 +39,7 @@ def command(invocation: Invocation, /, socket_path: pathlib.Path, words: tuple[s
 
     if sys.platform != "linux":
         raise click.UsageError("inhibitor locks of systemd-logind exist on Linux only")
-    program = [sys.executable, "-m", "kube_fairlead.cli", *words]
+    program = [sys.executable, "-m", "kube_fairlead.cli", *argv]
     supervisor = LockSupervisor(program, invocation.environment.as_dict(), RealClock(), socket_path=socket_path)
     codes: list[int] = []
 

@@ -29,7 +29,7 @@ class _WithCommand(node_flags.GoCommand):
     """A command whose arguments after `--` are the user's own command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the words after `--` for the command, and parse the rest."""
+        """Keep the arguments after `--` for the command, and parse the rest."""
         if "--" in args:
             at = args.index("--")
             ctx.meta[__name__] = tuple(args[at + 1 :])
@@ -91,13 +91,13 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     if invocation is None:
         raise RuntimeError("this command runs under `fairlead` only")
     node_flags.check_choice(flags)
-    words: tuple[str, ...] = ctx.meta.get(__name__, ())
-    if not words and not sys.stdin.isatty():
+    argv: tuple[str, ...] = ctx.meta.get(__name__, ())
+    if not argv and not sys.stdin.isatty():
         raise click.UsageError(
             "a COMMAND is required, because standard input is not a terminal: fairlead maintain NODE -- COMMAND"
         )
-    _check_program(words, invocation.environment)
-    run = _Run(invocation, flags, words)
+    _check_program(argv, invocation.environment)
+    run = _Run(invocation, flags, argv)
     process.run(run.run)
     return run.exit_code()
 
@@ -105,10 +105,10 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
 class _Run:
     """One run of the command."""
 
-    def __init__(self, invocation: Invocation, flags: dict[str, Any], words: tuple[str, ...]) -> None:
+    def __init__(self, invocation: Invocation, flags: dict[str, Any], argv: tuple[str, ...]) -> None:
         self._invocation = invocation
         self._flags = flags
-        self._words = words
+        self._argv = argv
         self._options = node_flags.drain_options(flags)
         self._outcomes: dict[str, Outcome] | None = None
         self._printer: MaintenancePrinter | None = None
@@ -128,9 +128,9 @@ class _Run:
                 self._outcomes = {}
                 return
             self._printer = MaintenancePrinter(console, [node.name for node in nodes])
-            if self._words:
+            if self._argv:
                 self._command = MaintenanceCommand(
-                    self._words,
+                    self._argv,
                     self._invocation.environment.as_dict(),
                     client.clock,
                     console,
@@ -158,7 +158,7 @@ class _Run:
         return _DETACHED
 
 
-def _check_program(words: tuple[str, ...], environment: Environment) -> None:
+def _check_program(argv: tuple[str, ...], environment: Environment) -> None:
     """Reject a program that does not exist, before a node is drained."""
-    if words and "{}" not in words[0] and shutil.which(words[0], path=environment.get("PATH")) is None:
-        raise click.UsageError(f"the COMMAND after -- cannot run: program {words[0]!r} not found")
+    if argv and "{}" not in argv[0] and shutil.which(argv[0], path=environment.get("PATH")) is None:
+        raise click.UsageError(f"the COMMAND after -- cannot run: program {argv[0]!r} not found")

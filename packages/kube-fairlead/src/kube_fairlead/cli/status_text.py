@@ -136,9 +136,9 @@ def _page(summary: NodeSummary, now: dt.datetime) -> Iterator[str]:
         yield f"            {node.state_message}"
     yield f"Ready:      {node.ready or 'unknown'}"
     yield f"Cordoned:   {'by ' + _cordon(node) if node.is_cordoned else 'no'}"
-    said = f" (by its {summary.platform.said_by})" if summary.platform.said_by else ""
+    source = f" (by its {summary.platform.said_by})" if summary.platform.said_by else ""
     owned = f", {summary.platform.ownership}" if summary.platform.ownership else ""
-    yield f"Platform:   {_platform(summary.platform) or 'unknown'}{said}{owned}"
+    yield f"Platform:   {_platform(summary.platform) or 'unknown'}{source}{owned}"
     claimant = node.claimant
     if claimant is None:
         yield "Claimant:   none, the node's Lease has no holder"

@@ -107,7 +107,7 @@ def command(
     client_ca_file: pathlib.Path | None,
     client_names: tuple[str, ...],
     feature_gates: FeatureGates,
-    **own: Any,
+    **flags: Any,
 ) -> None:
     """Serve the admission webhooks that Fairlead needs on a Kubernetes API server.
 
@@ -119,7 +119,7 @@ def command(
     del feature_gates  # every component has the flag; no gate changes this one
     if context.invoked_subcommand is not None:
         return
-    certificates = _certificates(own)
+    certificates = _certificates(flags)
     certificate, key = _key_pair(certificates, tls_cert_file, tls_private_key_file)
     if client_names and client_ca_file is None:
         raise click.UsageError("--client-name needs --client-ca-file: without it, clients send no certificate")
@@ -143,7 +143,7 @@ def command(
         port=secure_port,
         client_ca=client_ca_file,
         client_names=frozenset(client_names),
-        authorizer=manager_flags.make_authorizer(own, connect),
+        authorizer=manager_flags.make_authorizer(flags, connect),
         **({} if certificates is None else {"look_seconds": certificates.look_seconds}),
     )
 
@@ -189,19 +189,18 @@ def _certificates(flags: dict[str, Any]) -> CertificateSettings | None:
     if not flags["tls_secret"]:
         for name in ("tls_names", "registrations", "cert_dir"):
             if flags[name]:
-                spelled = {"tls_names": "--tls-name", "registrations": "--webhook-configuration"}.get(
-                    name, "--cert-dir"
-                )
-                raise click.UsageError(f"{spelled} needs --tls-secret")
+                flag = {"tls_names": "--tls-name", "registrations": "--webhook-configuration"}.get(name, "--cert-dir")
+                raise click.UsageError(f"{flag} needs --tls-secret")
         return None
-    from kube_fairlead.webhook import manifests as made
+    from kube_fairlead.webhook import manifests as webhook_manifests
     from kube_fairlead.webhook.certificate_manager import CertificateSettings
     from kube_fairlead.webhook.certificate_rotation import Lifetimes
 
     namespace, separator, secret = flags["tls_secret"].partition("/")
     if not separator or names.dns1123_label(namespace) or names.dns1123_subdomain(secret):
         raise click.BadParameter(
-            f"{flags['tls_secret']!r} is not NAMESPACE/NAME, e.g. fairlead-system/{made.own_secret_name()}",
+            f"{flags['tls_secret']!r} is not NAMESPACE/NAME, e.g. "
+            f"fairlead-system/{webhook_manifests.own_secret_name()}",
             param_hint="--tls-secret",
         )
     folder = flags["cert_dir"] or pathlib.Path(tempfile.mkdtemp(prefix="fairlead-webhook-"))
@@ -212,8 +211,8 @@ def _certificates(flags: dict[str, Any]) -> CertificateSettings | None:
     return CertificateSettings(
         namespace=namespace,
         secret=secret,
-        names=flags["tls_names"] or (made.service_name(namespace),),
-        registrations=flags["registrations"] or made.REGISTRATIONS,
+        names=flags["tls_names"] or (webhook_manifests.service_name(namespace),),
+        registrations=flags["registrations"] or webhook_manifests.REGISTRATIONS,
         folder=folder,
         lifetimes=Lifetimes(leaf=leaf, authority=authority, spread=min(Lifetimes().spread, authority / 12)),
     )
@@ -296,25 +295,29 @@ def manifests(
     if not resources and not accounts:
         raise click.UsageError("set --resource, --evictions-of, or both")
     from kube_fairlead.api.yamltext import emitter
-    from kube_fairlead.webhook import manifests as made
+    from kube_fairlead.webhook import manifests as webhook_manifests
 
     named = [_resource(text) for text in resources]
     authority = b"" if ca_file is None else ca_file.read_bytes()
     drivers = [_account(text) for text in accounts]
     base = url.removesuffix("/").removesuffix("/delete")
     # With evictions it is the webhook of `fairlead install`; without, it is a second one beside it.
-    name = made.NAME if drivers else made.DELETION_NAME
+    name = webhook_manifests.NAME if drivers else webhook_manifests.DELETION_NAME
     registrations = [
-        *([made.DELETION_REGISTRATION] if named else []),
-        *([made.EVICTION_REGISTRATION] if drivers else []),
+        *([webhook_manifests.DELETION_REGISTRATION] if named else []),
+        *([webhook_manifests.EVICTION_REGISTRATION] if drivers else []),
     ]
     at = {"namespace": namespace, "url": base and f"{base}/delete"}
     documents = [
-        *made.access_manifests(named, namespace=namespace, name=name),
-        *([] if url else [made.service(namespace, name=name)]),
-        *(made.certificate_access(namespace, registrations=registrations, name=name) if own_certificates else []),
+        *webhook_manifests.access_manifests(named, namespace=namespace, name=name),
+        *([] if url else [webhook_manifests.service(namespace, name=name)]),
         *(
-            made.workload_manifests(
+            webhook_manifests.certificate_access(namespace, registrations=registrations, name=name)
+            if own_certificates
+            else []
+        ),
+        *(
+            webhook_manifests.workload_manifests(
                 image,
                 namespace=namespace,
                 own_certificates=own_certificates,
@@ -324,9 +327,11 @@ def manifests(
             if image
             else []
         ),
-        *([made.registration(named, **at, authority=authority, name=name)] if named else []),
+        *([webhook_manifests.registration(named, **at, authority=authority, name=name)] if named else []),
         *(
-            made.eviction_manifests(drivers, namespace=namespace, url=base and f"{base}/evict", authority=authority)
+            webhook_manifests.eviction_manifests(
+                drivers, namespace=namespace, url=base and f"{base}/evict", authority=authority
+            )
             if drivers
             else []
         ),

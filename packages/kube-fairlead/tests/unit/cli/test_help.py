@@ -12,7 +12,21 @@ from kube_fairlead.cli.main import program
 
 # The first words of the commands' help. A new command adds its verb.
 VERBS = frozenset(
-    {"Check", "Claim", "Copy", "Drain", "Install", "Make", "Play", "Print", "Put", "Run", "Serve", "Show", "Stop"}
+    {
+        "Check",
+        "Claim",
+        "Copy",
+        "Drain",
+        "Install",
+        "Make",
+        "Print",
+        "Restore",
+        "Run",
+        "Serve",
+        "Show",
+        "Simulate",
+        "Stop",
+    }
 )
 # First words of a flag's help that leave open what the flag sets.
 VAGUE = frozenset({"A", "An", "It", "The", "Where", "Whether", "Who"})

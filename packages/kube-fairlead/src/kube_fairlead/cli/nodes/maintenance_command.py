@@ -27,7 +27,7 @@ class MaintenanceCommand:
     """Runs a command for each node, with {} replaced by the node's name and FAIRLEAD_NODE set.
 
     Args:
-        words: the command.
+        argv: the command line.
         environment: the environment variables of the command.
         clock: for the time limit.
         console: where to print which command runs.
@@ -36,14 +36,14 @@ class MaintenanceCommand:
 
     def __init__(
         self,
-        words: tuple[str, ...],
+        argv: tuple[str, ...],
         environment: Mapping[str, str],
         clock: Clock,
         console: Console,
         *,
         timeout_seconds: float = 0,
     ) -> None:
-        self._words = words
+        self._argv = argv
         self._environment = environment
         self._clock = clock
         self._console = console
@@ -56,10 +56,10 @@ class MaintenanceCommand:
         Raises:
             WorkFailed: the command cannot run, exceeds the time limit, or exits with another code than 0.
         """
-        words = [word.replace("{}", node) for word in self._words]
-        self._console.say(f"node/{node}: {' '.join(words)}")
+        argv = [word.replace("{}", node) for word in self._argv]
+        self._console.say(f"node/{node}: {' '.join(argv)}")
         environment = {**self._environment, "FAIRLEAD_NODE": node}
-        process = await self._start(node, words, environment)
+        process = await self._start(node, argv, environment)
         try:
             async with self._clock.timeout(self._timeout_seconds or None):
                 code = await process.wait()
@@ -73,9 +73,9 @@ class MaintenanceCommand:
         if code:
             raise WorkFailed(f"the command exited with code {code}")
 
-    async def _start(self, node: str, words: list[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
+    async def _start(self, node: str, argv: list[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
         async with tasks.TaskScope(f"maintenance of {node}") as scope:
-            starting = scope.start(_create(words, environment), name="start of the command")
+            starting = scope.start(_create(argv, environment), name="start of the command")
             try:
                 started = await asyncio.shield(starting)
             except asyncio.CancelledError:
@@ -89,9 +89,9 @@ class MaintenanceCommand:
         return started
 
 
-async def _create(words: list[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process | OSError:
+async def _create(argv: list[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process | OSError:
     try:
-        return await asyncio.create_subprocess_exec(*words, env=environment)
+        return await asyncio.create_subprocess_exec(*argv, env=environment)
     except OSError as error:
         return error
 

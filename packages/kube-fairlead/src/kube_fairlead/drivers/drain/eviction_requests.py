@@ -98,15 +98,15 @@ class EvictionRequests:
         except api_errors.NotFound:
             return RequestState(now, now + _READ_PERIOD)  # it is deleted with its pod
         status: dict[str, Any] = request.get("status") or {}
-        made = api_time.parse_time(request["metadata"]["creationTimestamp"])
+        created = api_time.parse_time(request["metadata"]["creationTimestamp"])
         if not status.get("observedGeneration"):
             # An earlier process may have created it a moment ago; its responders get the full time.
-            self._unanswered = now >= made + _OBSERVE_TIMEOUT
-            return RequestState(made, max(now, made + _OBSERVE_TIMEOUT))
+            self._unanswered = now >= created + _OBSERVE_TIMEOUT
+            return RequestState(created, max(now, created + _OBSERVE_TIMEOUT))
         if any(one["type"] == "Failed" and one["status"] == "True" for one in status.get("conditions") or ()):
             self._failed.add(pod.uid)
-            return RequestState(made, now)
-        return RequestState(made, now + _READ_PERIOD)
+            return RequestState(created, now)
+        return RequestState(created, now + _READ_PERIOD)
 
 
 def _name(pod: Pod) -> str:

@@ -46,7 +46,7 @@ async def cordon(client: Client, name: str, uid: str, event_name: str) -> None:
 
 
 async def uncordon(client: Client, name: str, uid: str, *, force: bool) -> None:
-    """Undo our own cordon.
+    """Remove the cordon that Fairlead set.
 
     Raises:
         Refused: another user cordoned the node, and `force` is not set.

@@ -227,9 +227,9 @@ async def agent(driver: Driver, *, node_name: str = "node-1", clock: Clock | Non
         node_name: the node that the events are for.
         clock: for deadlines; a `kube_fairlead.base.clock.VirtualClock` lets a test advance the time.
     """
-    made = Agent(driver, clock or RealClock(), node_name=node_name)
-    await made.open()
+    created = Agent(driver, clock or RealClock(), node_name=node_name)
+    await created.open()
     try:
-        yield made
+        yield created
     finally:
-        await made.close()
+        await created.close()
