@@ -69,7 +69,7 @@ except OSError as error:
 
 FILES = """
 import pathlib, sys
-from kube_fairlead.agent.shutdown.state_file import Memory, ShutdownState
+from kube_fairlead.agent.shutdown.state_file import ShutdownState, StateFile
 from kube_fairlead.base import files
 folder = pathlib.Path(sys.argv[1])
 path = folder / "a.json"
@@ -82,13 +82,13 @@ with path.open("rb"):
     except OSError:
         assert path.read_bytes() == content  # a reader in the way costs the new content, never the old
 assert [one.name for one in folder.iterdir()] == ["a.json"]
-memory = Memory(folder)
+state_file = StateFile(folder)
 import datetime as dt
 state = ShutdownState(boot_id="7", start_time=dt.datetime.now(dt.UTC), start_monotonic=1.0, owner="agent", periods=())
-memory.save(state)
-assert memory.load() == state
-memory.clear()
-assert memory.load() is None
+state_file.save(state)
+assert state_file.load() == state
+state_file.clear()
+assert state_file.load() is None
 with files.FileLock(folder / "lock"):
     try:
         files.FileLock(folder / "lock")
