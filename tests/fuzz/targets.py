@@ -13,6 +13,7 @@ from typing import Any
 
 from kube_fairlead.api import errors, selectors
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.client import http1
 from kube_fairlead_apiserver.cel.environment import Environment
 from kube_fairlead_apiserver.cel.errors import CelError
 from kube_fairlead_apiserver.http.messages import Request, Response, status_response
@@ -99,6 +100,24 @@ async def _read_and_answer(request: Request) -> Response:
     return Response(200, b"%d" % len(body) if request.method != "HEAD" else b"")
 
 
+def http_answer(data: bytes) -> None:
+    """The first byte says in which pieces the rest arrives. The answer is the same as if it arrived at once."""
+    size, rest = (1, 7, 100, 4096)[data[0] % 4] if data else 1, data[1:]
+    assert _read_answer(rest, size) == _read_answer(rest, len(rest) + 1)
+
+
+def _read_answer(data: bytes, size: int) -> tuple[object, ...]:
+    parser, body = http1.AnswerParser("GET"), b""
+    try:
+        for start in range(0, len(data), size):
+            parser.feed(data[start : start + size])
+            body += parser.take()
+        zipped = b"".join(http1.Unzipper().feed(body))
+    except http1.MalformedAnswer:
+        return ("malformed",)
+    return parser.status, dict(parser.headers), body, zipped, parser.is_complete, parser.is_reusable
+
+
 def rpc_connection(data: bytes) -> None:
     """The first byte says whether the rest follows a beginning that is right, and in which pieces it arrives."""
     kind, rest = (data[0], data[1:]) if data else (0, b"")
@@ -126,6 +145,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         cel,
         certificate,
         http_connection,
+        http_answer,
         rpc_connection,
     )
 }
@@ -144,6 +164,9 @@ SEEDS: tuple[bytes, ...] = (
     b"\x02PUT /ignore?b=%2f HTTP/1.1\r\nhost: h\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\nabc",
     b"GET * HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
     b"content-length: 4\r\n",
+    b"\x00HTTP/1.1 200 OK\r\n",
+    b"transfer-encoding: chunked\r\n",
+    b"\r\n4;a=b\r\nabcd\r\n0\r\nx: y\r\n\r\n",
     *RPC_PIECES,
     *(
         b"\r\n",

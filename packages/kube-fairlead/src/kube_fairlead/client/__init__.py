@@ -3,7 +3,7 @@
 Here belongs what every component needs to read, watch and write an API server: configuration, transport, verbs,
 watches, informers, the work queue, the event recorder. It knows no kind in particular and decides nothing: what
 should happen is `lifecycle`'s, who does it is the components'. Importing it stays cheap, because the node agent pays
-for it on every node: aiohttp and YAML are loaded only where they are used.
+for it on every node: HTTP and YAML are loaded only where they are used.
 Before: `lifecycle`, `api`. After: `election`, and everything above.
 
     async with client.connect() as api_server:

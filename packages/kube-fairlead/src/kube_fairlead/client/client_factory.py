@@ -96,7 +96,7 @@ def connect_to(
     scheme: Scheme | None = None,
 ) -> Client:
     """A client for a server that is already known."""
-    from kube_fairlead.client.http import HttpTransport  # aiohttp is loaded only where HTTP is spoken
+    from kube_fairlead.client.http import HttpTransport  # loaded only where HTTP is spoken
 
     clock = clock or RealClock()
     transport = HttpTransport(

@@ -1,4 +1,4 @@
-"""Requests over HTTP/1.1 with keep-alive, on aiohttp."""
+"""Requests over HTTP/1.1 with keep-alive."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ import contextlib
 import socket
 import urllib.parse
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from typing import Any
-
-import aiohttp
-import multidict
-import yarl
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 
 from kube_fairlead import __version__
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.client import errors, httperrors, keepalive_socket, proxies, tls
+from kube_fairlead.client import errors, http1, httperrors, proxies, tls
+from kube_fairlead.client.connection import Connection, Endpoint, Route
 from kube_fairlead.client.credentials import Certificate, Credential
 from kube_fairlead.client.server_access import Access, Impersonation
 from kube_fairlead.client.transport import Request, Response
@@ -27,6 +23,9 @@ __all__ = ["HttpTransport"]
 _CONNECT_TIMEOUT_SECONDS = 10.0
 # A node's informers are quiet for minutes; a connection that is kept that long spares a handshake each time.
 _KEEP_ALIVE_SECONDS = 90.0
+# A connection may have been closed by the server while the request was under way to it. These may be sent again then.
+_IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
+_WITH_BODY = frozenset({"PATCH", "POST", "PUT"})
 # A socket that was shut down is gone after a few turns of the event loop; more would be another's fault.
 _GOODBYE_TURNS = 100
 
@@ -85,17 +84,12 @@ class HttpTransport:
         self._closed = True
         self._lane = None
         for lane in list(self._lanes):
-            await lane.session.close()
+            lane.close()
         self._lanes.clear()
         await self._hang_up()
 
-    def _open_socket(self, address: tuple[Any, ...]) -> socket.socket:
-        opened = keepalive_socket.open_socket(address)
-        self._sockets.add(opened)
-        return opened
-
     async def _hang_up(self) -> None:
-        """Close all sockets: TLS shutdowns that are not awaited would outlive the event loop."""
+        """Close the sockets of requests under way too, and wait until the event loop has done so."""
         for opened in list(self._sockets):
             with contextlib.suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
@@ -118,44 +112,79 @@ class HttpTransport:
     @contextlib.asynccontextmanager
     async def _attempt(self, request: Request, credential: Credential) -> AsyncIterator[_Answer]:
         async with contextlib.AsyncExitStack() as stack:
-            lane = await stack.enter_async_context(self._lane_for(credential.certificate))
+            lane = stack.enter_context(self._lane_for(credential.certificate))
             try:
-                response = await self._headers_of(lane, request, credential)
+                answer = await self._ask(lane, request, credential)
             except errors.CertificateRejected:
                 if not self._authority_changed():
                     raise
-                lane = await stack.enter_async_context(self._lane_for(credential.certificate))
-                response = await self._headers_of(lane, request, credential)
+                lane = stack.enter_context(self._lane_for(credential.certificate))
+                answer = await self._ask(lane, request, credential)
             try:
-                yield _Answer(response, request, self._access.server)
+                yield answer
             finally:
                 # A body read to its end has given its connection back; any other connection is not worth keeping.
-                response.close()
+                answer.close()
 
-    async def _headers_of(self, lane: _Lane, request: Request, credential: Credential) -> aiohttp.ClientResponse:
-        headers = self._base_headers.copy()
-        headers.update(request.headers)
-        if credential.authorization:
-            headers["Authorization"] = credential.authorization
+    async def _ask(self, lane: _Lane, request: Request, credential: Credential) -> _Answer:
+        """Send and wait for the head of the answer."""
+        head = self._head(lane.route, request, credential)
+        kept = lane.take_idle(self._clock.monotonic())
+        if kept is not None:
+            try:
+                return await self._exchange_on(kept, lane, request, head)
+            except errors.ConnectionBroken:
+                if request.method not in _IDEMPOTENT or kept.was_answered:
+                    raise
+        return await self._exchange_on(await self._connect(lane.route), lane, request, head)
+
+    async def _connect(self, route: Route) -> Connection:
         try:
-            return await lane.session.request(
-                request.method,
-                self._url(request),
-                headers=headers,
-                data=request.body or None,
-                allow_redirects=False,
-                proxy=self._proxy or None,
-                server_hostname=self._access.tls_server_name or None,
-            )
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise httperrors.translate(error, request, self._access.server, self._proxy) from error
+            async with self._clock.timeout(self._connect_timeout_seconds):
+                return await route.connect(self._clock, self._sockets.add)
+        except TimeoutError as error:
+            raise httperrors.silent(self._access.server) from error
 
-    def _url(self, request: Request) -> yarl.URL:
+    async def _exchange_on(self, connection: Connection, lane: _Lane, request: Request, head: bytes) -> _Answer:
+        parser = http1.AnswerParser(request.method)
+        answer = _Answer(connection, parser, lane, request, self._clock)
+        try:
+            connection.write(head + request.body)
+            while not parser.status:
+                await connection.receive_into(parser)
+        except (OSError, EOFError, http1.MalformedAnswer) as error:
+            answer.close()
+            raise httperrors.broken(request, self._access.server, error, answered=False) from error
+        except BaseException:
+            answer.close()
+            raise
+        answer.begin()
+        return answer
+
+    def _head(self, route: Route, request: Request, credential: Credential) -> bytes:
         query = f"?{urllib.parse.urlencode(request.query)}" if request.query else ""
-        return yarl.URL(f"{self._access.server}{request.path}{query}", encoded=True)
+        target = f"{route.server.path}{request.path}{query}"
+        given = {name.lower() for name in request.headers}
+        headers = [
+            ("Host", route.server.short_name),
+            *(pair for pair in self._base_headers if pair[0].lower() not in given),
+        ]
+        headers += request.headers.items()
+        if authorization := credential.authorization or route.server.authorization:
+            headers.append(("Authorization", authorization))
+        if request.body or request.method in _WITH_BODY:
+            headers.append(("Content-Length", str(len(request.body))))
+        if route.proxy is not None and not route.server.is_tls:
+            target = f"http://{route.server.short_name}{target}"
+            if route.proxy.authorization:
+                headers.append(("Proxy-Authorization", route.proxy.authorization))
+        try:
+            return http1.request_head(request.method, target, headers)
+        except ValueError as error:
+            raise httperrors.broken(request, self._access.server, error, answered=False) from error
 
-    @contextlib.asynccontextmanager
-    async def _lane_for(self, certificate: Certificate | None) -> AsyncIterator[_Lane]:
+    @contextlib.contextmanager
+    def _lane_for(self, certificate: Certificate | None) -> Iterator[_Lane]:
         if self._closed:
             raise errors.ServerUnreachable(f"the client for {self._access.server} is closed")
         lane = self._lane
@@ -163,35 +192,37 @@ class HttpTransport:
             lane = self._lane = self._new_lane(certificate)
         lane.users += 1
         try:
-            await self._close_idle()
+            self._close_unused()
             yield lane
         finally:
             lane.users -= 1
-            await self._close_idle()
+            self._close_unused()
 
-    async def _close_idle(self) -> None:
+    def _close_unused(self) -> None:
         """Close the lanes that were replaced and are no longer used."""
         for lane in [lane for lane in self._lanes if lane is not self._lane and not lane.users]:
             self._lanes.discard(lane)
-            await lane.session.close()
+            lane.close()
 
     def _new_lane(self, certificate: Certificate | None) -> _Lane:
         if not self._authority_read:
             self._authority = tls.read_authority(self._access)
             self._authority_read = True
         context = tls.context_for(self._authority, certificate, verify=not self._access.insecure_skip_tls_verify)
-        connector = aiohttp.TCPConnector(
-            ssl=context,
-            limit=0,  # every watch holds a connection; a limit would make the next request wait for ever
-            keepalive_timeout=_KEEP_ALIVE_SECONDS,
-            socket_factory=self._open_socket,
+        try:
+            server = Endpoint.of(self._access.server)
+            proxy = Endpoint.of(self._proxy) if self._proxy else None
+        except ValueError as error:
+            raise errors.ConfigError(f"{self._access.server} is not a URL that can be connected to") from error
+        route = Route(
+            server_url=self._access.server,
+            server=server,
+            proxy_url=self._proxy,
+            proxy=proxy,
+            context=context,
+            server_name=self._access.tls_server_name or server.host,
         )
-        session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout_seconds),
-        )
-        lane = _Lane(session, certificate)
+        lane = _Lane(route, certificate)
         self._lanes.add(lane)
         return lane
 
@@ -210,48 +241,106 @@ class HttpTransport:
 class _Lane:
     """The connections that share one client certificate and one authority."""
 
-    def __init__(self, session: aiohttp.ClientSession, certificate: Certificate | None) -> None:
-        self.session = session
+    def __init__(self, route: Route, certificate: Certificate | None) -> None:
+        self.route = route
         self.certificate = certificate
         self.users = 0
+        self._idle: list[Connection] = []
+        self._is_closed = False
+
+    def take_idle(self, now: float) -> Connection | None:
+        """A connection to use again, if there is one; the one that was used last is the likeliest to be open."""
+        kept = [one for one in self._idle if one.is_usable and now - one.idle_since < _KEEP_ALIVE_SECONDS]
+        for one in self._idle:
+            if one not in kept:
+                one.abort()
+        self._idle = kept
+        return kept.pop() if kept else None
+
+    def give_back(self, connection: Connection, now: float) -> None:
+        """Keep a connection for the next request."""
+        if self._is_closed:
+            connection.abort()
+        else:
+            connection.idle_since = now
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close what is idle; what is in use is not kept any more."""
+        self._is_closed = True
+        for connection in self._idle:
+            connection.abort()
+        self._idle.clear()
 
 
 class _Answer:
-    """An aiohttp response as a transport's response."""
+    """An answer whose body is read from its connection."""
 
-    def __init__(self, response: aiohttp.ClientResponse, request: Request, server: str) -> None:
-        self._response = response
+    def __init__(
+        self, connection: Connection, parser: http1.AnswerParser, lane: _Lane, request: Request, clock: Clock
+    ) -> None:
+        self._connection: Connection | None = connection
+        self._parser = parser
+        self._lane = lane
         self._request = request
-        self._server = server
-        self.status = response.status
-        self.headers: Mapping[str, str] = {key.lower(): value for key, value in response.headers.items()}
+        self._clock = clock
+        self.status = 0
+        self.headers: Mapping[str, str] = {}
+
+    def begin(self) -> None:
+        """The head has arrived."""
+        self.status, self.headers = self._parser.status, self._parser.headers
+        self._release_if_complete()
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
+        unzipper = http1.Unzipper() if self.headers.get("content-encoding", "").lower() == "gzip" else None
         try:
-            async for chunk in self._response.content.iter_any():
-                yield chunk
-        except (aiohttp.ClientError, OSError) as error:
-            raise httperrors.translate(error, self._request, self._server, "") from error
+            while True:
+                if part := self._parser.take():
+                    for piece in [part] if unzipper is None else unzipper.feed(part):
+                        yield piece
+                if self._parser.is_complete:
+                    break
+                await self._receive()
+            if unzipper is not None:
+                unzipper.feed_end()
+        except (OSError, EOFError, http1.MalformedAnswer) as error:
+            self.close()
+            raise httperrors.broken(self._request, self._lane.route.server_url, error, answered=True) from error
 
     async def read(self) -> bytes:
-        try:
-            return await self._response.read()
-        except (aiohttp.ClientError, OSError) as error:
-            if isinstance(error, TimeoutError):
-                raise
-            raise httperrors.translate(error, self._request, self._server, "") from error
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    async def _receive(self) -> None:
+        if self._connection is None:
+            raise EOFError
+        await self._connection.receive_into(self._parser)
+        self._release_if_complete()
+
+    def close(self) -> None:
+        """Hang up, unless the connection was given back."""
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+
+    def _release_if_complete(self) -> None:
+        if self._parser.is_complete and self._connection is not None:
+            if self._parser.is_reusable:
+                self._lane.give_back(self._connection, self._clock.monotonic())
+                self._connection = None
+            else:
+                self.close()
 
 
-def _base_headers(component: str, impersonation: Impersonation | None) -> multidict.CIMultiDict[str]:
+def _base_headers(component: str, impersonation: Impersonation | None) -> list[tuple[str, str]]:
     agent = f"fairlead-{component}" if component else "fairlead"
-    headers = multidict.CIMultiDict({"Accept": "application/json", "User-Agent": f"{agent}/{__version__}"})
+    headers = [("Accept", "application/json"), ("Accept-Encoding", "gzip"), ("User-Agent", f"{agent}/{__version__}")]
     if impersonation is not None:
-        headers.add("Impersonate-User", impersonation.user)
+        headers.append(("Impersonate-User", impersonation.user))
         if impersonation.uid:
-            headers.add("Impersonate-Uid", impersonation.uid)
-        for group in impersonation.groups:
-            headers.add("Impersonate-Group", group)
+            headers.append(("Impersonate-Uid", impersonation.uid))
+        headers += [("Impersonate-Group", group) for group in impersonation.groups]
         for key, values in impersonation.extra.items():
-            for value in values:
-                headers.add(f"Impersonate-Extra-{urllib.parse.quote(key, safe='')}", value)
+            name = f"Impersonate-Extra-{urllib.parse.quote(key, safe='')}"
+            headers += [(name, value) for value in values]
     return headers

@@ -1,4 +1,4 @@
-"""aiohttp's errors in the client's own words, translated once."""
+"""What goes wrong with a connection, in the client's own words."""
 
 from __future__ import annotations
 
@@ -7,45 +7,39 @@ import socket
 import ssl
 import urllib.parse
 
-import aiohttp
-
 from kube_fairlead.client import errors
 from kube_fairlead.client.transport import Request
 
-__all__ = ["timed_out", "translate"]
+__all__ = ["broken", "proxy_refused", "proxy_unreachable", "silent", "timed_out", "unreachable"]
 
 
-def translate(error: Exception, request: Request, server: str, proxy: str) -> errors.ClientError:
-    """What happened, as one sentence."""
+def unreachable(server: str, error: Exception) -> errors.TransportError:
+    """No connection to the server could be made, or TLS could not be set up on it."""
     match error:
-        case aiohttp.ConnectionTimeoutError():
-            return errors.ServerUnreachable(f"cannot connect to {server}: it does not answer")
-        case aiohttp.ClientConnectorCertificateError():
-            return _untrusted(error.certificate_error, server)
-        case aiohttp.ClientConnectorSSLError():
-            return _handshake(error.os_error, server)
-        case aiohttp.ClientConnectorDNSError():
-            return errors.ServerUnreachable(f"cannot connect to {server}: its host name is not known")
-        case aiohttp.ClientProxyConnectionError():
-            return errors.ServerUnreachable(f"cannot connect to the proxy {_plain(proxy)}: {_reason(error.os_error)}")
-        case aiohttp.ClientConnectorError():
-            return errors.ServerUnreachable(f"cannot connect to {server}: {_reason(error.os_error)}")
-        case aiohttp.ClientHttpProxyError():
-            return errors.ServerUnreachable(
-                f"the proxy {_plain(proxy)} refused to connect to {server}: {error.status} {error.message}"
-            )
-        case aiohttp.InvalidURL():
-            return errors.ConfigError(f"{server} is not a URL that can be connected to")
-        case TimeoutError() if not isinstance(error, aiohttp.ClientError):
-            return timed_out(request)
+        case ssl.SSLCertVerificationError():
+            reason = error.verify_message or _reason(error)
+            return errors.CertificateRejected(f"the certificate of {server} is not trusted: {reason}")
         case ssl.SSLError():
             return _handshake(error, server)
-        case aiohttp.ServerDisconnectedError():
-            return _broken(request, server, "the server closed it")
-        case aiohttp.ClientPayloadError():
-            return _broken(request, server, "the answer was cut off")
+        case socket.gaierror() | UnicodeError():
+            return errors.ServerUnreachable(f"cannot connect to {server}: its host name is not known")
         case _:
-            return _broken(request, server, _reason(error))
+            return errors.ServerUnreachable(f"cannot connect to {server}: {_reason(error)}")
+
+
+def silent(server: str) -> errors.ServerUnreachable:
+    """No connection within the time for one."""
+    return errors.ServerUnreachable(f"cannot connect to {server}: it does not answer")
+
+
+def proxy_unreachable(proxy: str, error: Exception) -> errors.ServerUnreachable:
+    """No connection to the proxy, or no answer of it."""
+    return errors.ServerUnreachable(f"cannot connect to the proxy {_plain(proxy)}: {_reason(error)}")
+
+
+def proxy_refused(proxy: str, server: str, status: int, reason: str) -> errors.ServerUnreachable:
+    """The proxy's answer to CONNECT was not 200."""
+    return errors.ServerUnreachable(f"the proxy {_plain(proxy)} refused to connect to {server}: {status} {reason}")
 
 
 def timed_out(request: Request) -> errors.RequestTimedOut:
@@ -53,17 +47,19 @@ def timed_out(request: Request) -> errors.RequestTimedOut:
     return errors.RequestTimedOut(f"{request} was not answered within {request.timeout_seconds:g} s")
 
 
-def _broken(request: Request, server: str, detail: str) -> errors.ConnectionBroken:
+def broken(request: Request, server: str, error: Exception, *, answered: bool) -> errors.TransportError:
+    """The connection failed after it was made. `answered`: the head of the answer has arrived."""
+    if isinstance(error, ssl.SSLError):
+        return _handshake(error, server)
+    if isinstance(error, EOFError):
+        detail = "the answer was cut off" if answered else "the server closed it"
+    else:
+        detail = "the answer was cut off" if answered and isinstance(error, OSError) else _reason(error)
     return errors.ConnectionBroken(f"the connection to {server} broke during {request}: {detail}")
 
 
-def _untrusted(error: Exception, server: str) -> errors.CertificateRejected:
-    reason = getattr(error, "verify_message", "") or _reason(error)
-    return errors.CertificateRejected(f"the certificate of {server} is not trusted: {reason}")
-
-
-def _handshake(error: BaseException, server: str) -> errors.CertificateRejected:
-    reason = str(getattr(error, "reason", None) or _reason(error))
+def _handshake(error: ssl.SSLError, server: str) -> errors.CertificateRejected:
+    reason = str(error.reason or _reason(error))
     if reason == "WRONG_VERSION_NUMBER":
         return errors.CertificateRejected(f"{server} does not speak TLS; is it http://?")
     words = reason.replace("_", " ").lower()
@@ -71,6 +67,8 @@ def _handshake(error: BaseException, server: str) -> errors.CertificateRejected:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, EOFError):
+        return "it closed the connection"
     if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError | socket.gaierror):
         # asyncio puts "Connect call failed (address)" where the system's own words were.
         return os.strerror(error.errno)
