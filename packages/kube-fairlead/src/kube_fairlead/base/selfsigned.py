@@ -12,7 +12,6 @@ import datetime as dt
 import os
 import ssl
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -96,6 +95,8 @@ def _as_file(content: bytes) -> Iterator[str]:
             file.write(content)
             yield f"/proc/self/fd/{descriptor}"
         return
+    import tempfile  # with shutil and its compressors it is 0.7 MB, which Linux does not need
+
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
         path = Path(folder) / "pair.pem"
         files.write_atomically(path, content, durable=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 import ssl
-import tempfile
 
 from kube_fairlead.client import errors
 from kube_fairlead.client.credentials import Certificate
@@ -54,6 +53,8 @@ def context_for(authority: bytes | None, certificate: Certificate | None, *, ver
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: Certificate) -> None:
+    import tempfile  # only with a client certificate; with shutil and its compressors it is 0.7 MB
+
     # OpenSSL's Python binding takes a key only from a file: one that no other user can read, removed again at once.
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
         file = pathlib.Path(folder) / "pair.pem"

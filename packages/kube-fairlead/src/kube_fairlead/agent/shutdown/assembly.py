@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kube_fairlead.agent.shutdown.configuration import AgentConfig, kubelet_is_configured
 from kube_fairlead.agent.shutdown.cri.calls import CriCalls, Dial, named_pipe, unix_socket
@@ -18,14 +18,15 @@ from kube_fairlead.agent.shutdown.listener import ShutdownListener
 from kube_fairlead.agent.shutdown.manager import ShutdownDependencies, ShutdownManager, ShutdownOptions
 from kube_fairlead.agent.shutdown.pod_runtime import KubeletControl, PodRuntime
 from kube_fairlead.agent.shutdown.state_file import Machine
-from kube_fairlead.agent.windows.registry import Registry
-from kube_fairlead.agent.windows.service import Service
 from kube_fairlead.base import logs
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.environment import Environment
 from kube_fairlead.base.metrics import Metrics
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.recorder import EventRecorder
+
+if TYPE_CHECKING:  # Linux pays nothing for Windows
+    from kube_fairlead.agent.windows.service import Service
 
 __all__ = ["OWNERS", "ShutdownService", "ShutdownSettings", "is_supported", "this_machine"]
 
@@ -57,7 +58,11 @@ def this_machine(clock: Clock) -> Machine:
 
 def _boot_id() -> str:
     try:
-        return Registry().boot_id() if sys.platform == "win32" else _BOOT_ID.read_text(encoding="ascii").strip()
+        if sys.platform != "win32":
+            return _BOOT_ID.read_text(encoding="ascii").strip()
+        from kube_fairlead.agent.windows.registry import Registry
+
+        return Registry().boot_id()
     except (OSError, UnicodeDecodeError):
         return ""
 
@@ -91,6 +96,7 @@ def _windows(settings: ShutdownSettings, clock: Clock, service: Service) -> _Sys
     from kube_fairlead.agent.shutdown.preshutdown_listener import PreshutdownListener
     from kube_fairlead.agent.shutdown.windows_kubelet import WindowsKubelet
     from kube_fairlead.agent.windows.processes import Processes
+    from kube_fairlead.agent.windows.registry import Registry
     from kube_fairlead.agent.windows.scm import ServiceManager
 
     config, manager = settings.config, ServiceManager()
