@@ -6,6 +6,7 @@ A target takes bytes. Anything that it lets through besides its own errors is a 
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import re
 from collections.abc import Callable
@@ -13,7 +14,9 @@ from typing import Any
 
 from kube_fairlead.api import errors, selectors
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.base.rpc.protobuf import DecodeError
 from kube_fairlead.client import http1
+from kube_fairlead.driverapi import contracts
 from kube_fairlead_apiserver.cel.environment import Environment
 from kube_fairlead_apiserver.cel.errors import CelError
 from kube_fairlead_apiserver.http.messages import Request, Response, status_response
@@ -118,6 +121,16 @@ def _read_answer(data: bytes, size: int) -> tuple[object, ...]:
     return parser.status, dict(parser.headers), body, zipped, parser.is_complete, parser.is_reusable
 
 
+def rpc_message(data: bytes) -> None:
+    for name in ("fairlead.lifecycle.v1alpha1.GetTransitionsResponse", "fairlead.lifecycle.v1alpha1.Work"):
+        _expecting(functools.partial(_read_and_write, contracts.message(name), data), DecodeError)
+
+
+def _read_and_write(kind: Any, data: bytes) -> None:
+    message = kind.FromString(data)
+    assert kind.FromString(message.SerializeToString()) == message
+
+
 def rpc_connection(data: bytes) -> None:
     """The first byte says whether the rest follows a beginning that is right, and in which pieces it arrives."""
     kind, rest = (data[0], data[1:]) if data else (0, b"")
@@ -147,6 +160,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         http_connection,
         http_answer,
         rpc_connection,
+        rpc_message,
     )
 }
 

@@ -123,7 +123,7 @@ def _driver_error(error: RpcError) -> DriverError:
 
 
 def _parse(message_type: Any, data: bytes) -> Any:
-    from google.protobuf.message import DecodeError
+    from kube_fairlead.base.rpc.protobuf import DecodeError
 
     try:
         return message_type.FromString(data)

@@ -48,7 +48,7 @@ class _Handler:
         serve = getattr(self, f"serve_{_snake(name)}")
 
         async def handle(request: bytes, send: Send) -> None:
-            from google.protobuf.message import DecodeError
+            from kube_fairlead.base.rpc.protobuf import DecodeError
 
             try:
                 message = request_type.FromString(request)

@@ -58,11 +58,11 @@ def this_machine(clock: Clock) -> Machine:
 
 def _boot_id() -> str:
     try:
-        if sys.platform != "win32":
-            return _BOOT_ID.read_text(encoding="ascii").strip()
-        from kube_fairlead.agent.windows.registry import Registry
+        if sys.platform == "win32":
+            from kube_fairlead.agent.windows.registry import Registry
 
-        return Registry().boot_id()
+            return Registry().boot_id()
+        return _BOOT_ID.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return ""
 

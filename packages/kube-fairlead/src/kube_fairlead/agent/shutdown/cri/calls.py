@@ -108,7 +108,7 @@ class CriCalls:
         return str(answer.status.network.ip)
 
     async def _call(self, method: str, request: Any, answer: str, *, waits_seconds: float = 0.0) -> Any:
-        from google.protobuf.message import DecodeError
+        from kube_fairlead.base.rpc.protobuf import DecodeError
 
         allowed = waits_seconds + _ANSWER_SECONDS
         path = f"/{_SERVICE}/{method}"

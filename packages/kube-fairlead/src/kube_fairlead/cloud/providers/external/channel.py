@@ -111,7 +111,7 @@ def _meaning(error: RpcError, what: str) -> CloudError:
 
 
 def _parsed(kind: Any, data: bytes, method: str) -> Any:
-    from google.protobuf.message import DecodeError
+    from kube_fairlead.base.rpc.protobuf import DecodeError
 
     try:
         return kind.FromString(data)
