@@ -32,9 +32,9 @@ class Limits:
 
     message_bytes_max: int = framing.MESSAGE_BYTES_MAX
     pending_bytes_max: int = 64 << 20  # of requests that have not arrived whole, of all connections together
-    connections_max: int = 4096
+    connections_max: int = 4096  # beyond it, the connection that is idle for longest is ended
     streams_max: int = 100  # calls of one connection at a time, those that are being cancelled too
-    request_seconds: float = 30.0  # from the first byte of a connection, or of a request, to its last
+    request_seconds: float = 30.0  # from the first byte of a preface, header block or request to its last
 
 
 class Budget:

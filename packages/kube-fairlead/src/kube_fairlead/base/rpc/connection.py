@@ -45,6 +45,8 @@ class Connection:
         self._clock = clock
         self._calls: dict[int, tuple[IncomingCall, asyncio.Task[None]]] = {}
         self._room = asyncio.Event()
+        self._headers_due: float | None = None  # when the header block that has begun must be whole
+        self.idle_since: float | None = clock.monotonic()  # None: it has calls
 
     async def run(self) -> None:
         """Serve until the client hangs up. Cancelling it ends every call with UNAVAILABLE, then the connection."""
@@ -62,14 +64,32 @@ class Connection:
         try:
             async with self._clock.timeout(self._limits.request_seconds):
                 await self._wire.accept(streams_max=self._limits.streams_max)
+                events = await self._wire.receive()
         except TimeoutError as error:
-            raise Unreachable("the client sent nothing") from error
+            raise Unreachable("the client did not begin to speak HTTP/2") from error
         while True:
-            for event in await self._wire.receive():
+            for event in events:
                 self._handle(event, scope)
             await self._wire.flush()
             # A client that floods us is read frame by frame, and other tasks run in between.
             await asyncio.sleep(0)
+            events = await self._receive()
+
+    async def _receive(self) -> list[h2.events.Event]:
+        """One frame. It may begin at any time, unless a header block is not whole; what has begun must end in time."""
+        now = self._clock.monotonic()
+        if not self._wire.in_header_block:
+            self._headers_due = None
+        elif self._headers_due is None:
+            self._headers_due = now + self._limits.request_seconds
+        left = None if self._headers_due is None else self._headers_due - now
+        try:
+            async with self._clock.timeout(left):
+                await self._wire.begin_frame()
+            async with self._clock.timeout(self._limits.request_seconds if left is None else left):
+                return await self._wire.finish_frame()
+        except TimeoutError as error:
+            raise Unreachable("the client did not end what it began") from error
 
     def _handle(self, event: h2.events.Event, scope: tasks.TaskScope) -> None:
         match event:
@@ -103,12 +123,15 @@ class Connection:
         call = IncomingCall(stream, headers, self._limits, self._budget)
         task = scope.start(self._answer(call), name=call.path[:_NAME_LENGTH_MAX])
         self._calls[stream] = call, task
+        self.idle_since = None
         task.add_done_callback(functools.partial(self._forget, call))
 
     def _forget(self, call: IncomingCall, task: asyncio.Task[None]) -> None:
         del task
         call.release()
         del self._calls[call.stream]
+        if not self._calls:
+            self.idle_since = self._clock.monotonic()
 
     async def _answer(self, call: IncomingCall) -> None:
         try:

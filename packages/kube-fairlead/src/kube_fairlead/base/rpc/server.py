@@ -69,18 +69,35 @@ class _Server:
         self._clock = clock
         self._budget = Budget(limits.pending_bytes_max)
         self._connections = tasks.TaskSet("rpc/server", on_failure=_failed)
+        self._open: dict[asyncio.Task[None], Connection] = {}  # those that are not being ended
         self._closed = False
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """A client has connected."""
-        if self._closed or len(self._connections) >= self._limits.connections_max:
-            if not self._closed:
-                _log.warning("connection refused: too many", connections=len(self._connections))
+        if self._closed or not self._make_room():
             writer.transport.abort()
             return
         wire = Wire(reader, writer, client_side=False)
         connection = Connection(wire, self._methods, self._limits, self._budget, self._clock)
-        self._connections.start(connection.run(), name="connection")
+        task = self._connections.start(connection.run(), name="connection")
+        self._open[task] = connection
+        task.add_done_callback(lambda task: self._open.pop(task, None))
+
+    def _make_room(self) -> bool:
+        """Whether one more connection may be opened. If there are too many, the one that is idle for longest is ended.
+
+        Otherwise a process that opens connections and calls nothing would keep every other client away.
+        """
+        if len(self._open) < self._limits.connections_max:
+            return True
+        idle = [(one.idle_since, task) for task, one in self._open.items() if one.idle_since is not None]
+        if not idle:
+            _log.warning("connection refused: too many", connections=len(self._open))
+            return False
+        longest = min(idle, key=lambda pair: pair[0])[1]
+        del self._open[longest]
+        longest.cancel()
+        return True
 
     async def close(self) -> None:
         """End every connection, and wait until its handlers have ended."""

@@ -25,8 +25,14 @@ __all__ = ["Headers", "Wire", "decode_headers"]
 _FRAME_HEADER_BYTES: Final = 9
 # What HTTP/2 allows a peer that was given no other limit. The library would look only when it has the whole frame.
 _FRAME_BYTES_MAX: Final = 16 << 10
+# Of one header block, over all its frames. The library would hold 1 MiB of one that never ends. Once a block is whole,
+# the library allows as many bytes of headers.
+_HEADER_BLOCK_BYTES_MAX: Final = 64 << 10
+_HEADERS: Final = 1
 _SETTINGS: Final = 4
 _GOAWAY: Final = 7
+_CONTINUATION: Final = 9
+_END_HEADERS: Final = 4
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 Headers = Iterable[tuple[str | bytes, str | bytes]]
@@ -43,6 +49,9 @@ class Wire:
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=client_side, header_encoding=None))
         self._expects_settings = True
         self._goaway_sent = False
+        self._frame = b""  # the head of the frame that is being read
+        self._block_bytes = 0
+        self.in_header_block = False  # the next frame must go on with it
 
     def open(self) -> None:
         """Begin as a client: the preface and the settings."""
@@ -79,15 +88,22 @@ class Wire:
             Unreachable: the connection was closed.
             OSError: it broke.
         """
-        try:
-            header = await self._reader.readexactly(_FRAME_HEADER_BYTES)
-            length, kind = int.from_bytes(header[:3], "big"), header[3]
-            if length > _FRAME_BYTES_MAX or (self._expects_settings and kind != _SETTINGS):
-                raise self._broken("the peer does not speak HTTP/2")
-            self._expects_settings = False
-            frame = header + await self._reader.readexactly(length)
-        except asyncio.IncompleteReadError as error:
-            raise Unreachable("the connection was closed in the middle of a call") from error
+        await self.begin_frame()
+        return await self.finish_frame()
+
+    async def begin_frame(self) -> None:
+        """Wait for the head of a frame. Raises as `receive`."""
+        self._frame = await self._read(_FRAME_HEADER_BYTES)
+        length, kind = _head_of(self._frame)
+        if length > _FRAME_BYTES_MAX or (self._expects_settings and kind != _SETTINGS):
+            raise self._broken("the peer does not speak HTTP/2")
+        self._expects_settings = False
+        self._count_headers(length, kind, flags=self._frame[4])
+
+    async def finish_frame(self) -> list[h2.events.Event]:
+        """Wait for the rest of the frame; what it means. Raises as `receive`."""
+        length, kind = _head_of(self._frame)
+        frame = self._frame + await self._read(length)
         if kind == _GOAWAY and not self._client_side:
             # The client opens no further streams, and still reads its answers. The library would send none any more.
             return []
@@ -96,6 +112,21 @@ class Wire:
         except h2.exceptions.H2Error as error:
             self._goaway_sent = True  # by the library
             raise ProtocolError(f"the peer breaks HTTP/2: {error!r}") from error
+
+    async def _read(self, length: int) -> bytes:
+        try:
+            return await self._reader.readexactly(length)
+        except asyncio.IncompleteReadError as error:
+            raise Unreachable("the connection was closed in the middle of a call") from error
+
+    def _count_headers(self, length: int, kind: int, *, flags: int) -> None:
+        if kind not in {_HEADERS, _CONTINUATION}:
+            return
+        self._block_bytes = length if kind == _HEADERS else self._block_bytes + length
+        if self._block_bytes > _HEADER_BLOCK_BYTES_MAX:
+            text = f"the peer sends a header block of more than {_HEADER_BLOCK_BYTES_MAX} bytes"
+            raise self._broken(text, h2.errors.ErrorCodes.ENHANCE_YOUR_CALM)
+        self.in_header_block = not flags & _END_HEADERS
 
     async def flush(self) -> None:
         """Write what is to be sent, as fast as the peer reads it."""
@@ -127,11 +158,16 @@ class Wire:
             self.write()
         self._writer.transport.abort()
 
-    def _broken(self, text: str) -> ProtocolError:
+    def _broken(self, text: str, code: h2.errors.ErrorCodes = h2.errors.ErrorCodes.PROTOCOL_ERROR) -> ProtocolError:
         with contextlib.suppress(h2.exceptions.H2Error):
-            self.h2.close_connection(h2.errors.ErrorCodes.PROTOCOL_ERROR)
+            self.h2.close_connection(code)
         self._goaway_sent = True
         return ProtocolError(text)
+
+
+def _head_of(frame: bytes) -> tuple[int, int]:
+    """Length and kind."""
+    return int.from_bytes(frame[:3], "big"), frame[3]
 
 
 def decode_headers(headers: Headers) -> dict[str, str]:

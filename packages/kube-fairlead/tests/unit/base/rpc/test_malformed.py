@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
+import h2.errors
 import h2.events
 import hyperframe.frame
 import pytest
 
 from kube_fairlead.base import tasks
+from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.rpc import framing
 from kube_fairlead.base.rpc.calls import Limits
 from kube_fairlead.base.rpc.status import Code
@@ -206,3 +209,145 @@ async def test_a_client_that_ignores_the_limit_of_streams_gets_no_more(
         assert service.running == 10
         assert len(raw.all(h2.events.StreamReset)) == 40
     assert caplog.records == []
+
+
+def goaway_code(data: bytes) -> int:
+    """Why the server ended the connection, as its GOAWAY says."""
+    code = -1
+    while data:
+        frame, length = hyperframe.frame.Frame.parse_frame_header(memoryview(data[:9]))
+        if frame.type == 7:
+            code = int.from_bytes(data[13:17], "big")
+        data = data[9 + length :]
+    return code
+
+
+async def read_to_its_end(reader: asyncio.StreamReader) -> bytes:
+    answer = b""
+    try:
+        while more := await reader.read(65536):
+            answer += more
+    except ConnectionResetError:
+        pass
+    return answer
+
+
+@pytest.mark.parametrize("block_bytes", [64 << 10, (64 << 10) + 1])
+async def test_a_header_block_that_is_too_long_ends_its_connection(short_path: Path, block_bytes: int) -> None:
+    """The frames arrive one by one, and none but the last has all the bytes that are too many."""
+    first, rest = b"\x82" * 1000, block_bytes - 1000
+    async with serving(short_path) as path:
+        reader, writer = await asyncio.open_unix_connection(str(path))
+        writer.write(BEGUN + hyperframe.frame.HeadersFrame(1, first).serialize())
+        while rest:
+            size = min(rest, 16 << 10)
+            writer.write(hyperframe.frame.ContinuationFrame(1, b"\x82" * size).serialize())
+            rest -= size
+        if block_bytes > 64 << 10:
+            assert goaway_code(await read_to_its_end(reader)) == h2.errors.ErrorCodes.ENHANCE_YOUR_CALM
+        else:
+            ping = hyperframe.frame.PingFrame(0).serialize()  # not allowed inside of a block: so it was held until now
+            writer.write(ping)
+            assert goaway_code(await read_to_its_end(reader)) == h2.errors.ErrorCodes.PROTOCOL_ERROR
+        writer.close()
+        assert await unary(path, "Echo", b"a") == b"a"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(PREFACE[:10], id="half a preface"),
+        pytest.param(PREFACE, id="no settings"),
+        pytest.param(PREFACE + SETTINGS[:5], id="half of the settings"),
+        pytest.param(BEGUN + hyperframe.frame.HeadersFrame(1, b"\x82").serialize(), id="half a header block"),
+        pytest.param(
+            BEGUN + hyperframe.frame.HeadersFrame(1, b"\x82" * 50, flags=["END_HEADERS"]).serialize()[:-1],
+            id="half a frame",
+        ),
+    ],
+)
+async def test_what_has_begun_must_end_in_time(short_path: Path, data: bytes) -> None:
+    clock = VirtualClock()
+    async with serving(short_path, clock=clock, limits=Limits(request_seconds=30)) as path:
+        reader, writer = await asyncio.open_unix_connection(str(path))
+        writer.write(data)
+        reading = asyncio.ensure_future(read_to_its_end(reader))
+        await until(lambda: clock.sleepers == 1)
+        await arrived(clock)
+        await clock.advance(29)
+        assert not reading.done()
+        await clock.advance(2)
+        await reading
+        writer.close()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - only the event loop can change it
+        await asyncio.sleep(0)
+
+
+async def arrived(clock: VirtualClock) -> None:
+    """Let the server read what was written."""
+    for _ in range(50):
+        await clock.settle()
+
+
+async def test_a_header_block_cannot_be_dripped(short_path: Path) -> None:
+    """Every frame of it is in time, and the whole is not."""
+    clock = VirtualClock()
+    async with serving(short_path, clock=clock, limits=Limits(request_seconds=30)) as path:
+        reader, writer = await asyncio.open_unix_connection(str(path))
+        writer.write(BEGUN + hyperframe.frame.HeadersFrame(1, b"\x82").serialize())
+        reading = asyncio.ensure_future(read_to_its_end(reader))
+        for _ in range(4):
+            await arrived(clock)
+            await clock.advance(10)
+            if not reading.done() and not writer.transport.is_closing():
+                writer.write(hyperframe.frame.ContinuationFrame(1, b"").serialize())
+        await reading
+        writer.close()
+
+
+async def test_an_idle_connection_is_not_ended_for_being_idle(short_path: Path) -> None:
+    clock = VirtualClock()
+    async with serving(short_path, clock=clock) as path, connected(path) as raw:
+        assert await raw.status(raw.call("/s/Echo", b"a")) == ("0", "")
+        await clock.advance(3600)
+        assert await raw.status(raw.call("/s/Echo", b"a")) == ("0", "")
+
+
+async def test_idle_connections_keep_no_client_away(short_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    service, clock = Service(), VirtualClock()
+    async with (
+        serving(short_path, service, clock=clock, limits=Limits(connections_max=3)) as path,
+        connected(path) as busy,
+        connected(path) as first,
+        connected(path) as second,
+    ):
+        busy.call("/s/Hang")
+        await busy.flush()
+        await service.entered.wait()
+        await clock.advance(1)
+        assert await first.status(first.call("/s/Echo", b"a")) == ("0", "")
+        await clock.advance(1)
+        assert await second.status(second.call("/s/Echo", b"a")) == ("0", "")
+        assert await unary(path, "Echo", b"a") == b"a"
+        await first.closed()
+        assert await second.status(second.call("/s/Echo", b"a")) == ("0", "")
+        assert service.running == 1
+    assert caplog.records == []
+
+
+async def test_connections_with_calls_are_not_ended_for_another(
+    short_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service()
+    async with serving(short_path, service, limits=Limits(connections_max=1)) as path, connected(path) as busy:
+        busy.call("/s/Hang")
+        await busy.flush()
+        await service.entered.wait()
+        async with connected(path) as other:
+            await other.closed()
+        assert service.running == 1
+    assert [record.getMessage() for record in caplog.records] == ["connection refused: too many"]
