@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -56,7 +57,8 @@ class PrometheusMetrics:
         """The histogram of that name."""
         made: HistogramFamily = self._get_or_make(
             name,
-            ("histogram", tuple(labels), tuple(buckets)),
+            # The bucket without a bound is always there, whether it is named or not.
+            ("histogram", tuple(labels), tuple(bound for bound in buckets if bound != math.inf)),
             lambda: HistogramFamily(name, text, labels, buckets),
         )
         return made
@@ -103,6 +105,8 @@ def _problem(name: str, shape: _Shape) -> str | None:
     reserved = {"le"} if kind == "histogram" else set()
     if wrong := [label for label in labels if not _LABEL.fullmatch(label) or label in reserved]:
         return f"{wrong[0]!r} cannot be a label"
+    if any(math.isnan(bound) for bound in buckets):
+        return "one of its buckets is not a number"
     if list(buckets) != sorted(set(buckets)):
         return "its buckets do not ascend"
     return None

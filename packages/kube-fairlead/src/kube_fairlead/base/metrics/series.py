@@ -1,8 +1,8 @@
 """Numbers that are counted, and how they become text.
 
 A series is one number, or one histogram, of one set of label values; a family is all series of one name. Each change
-holds the lock of its family, so that threads may count: adding to a number is several steps in Python. Text is made
-only when metrics are read.
+and each reading holds the lock of its family, so that threads may count: adding to a number is several steps in Python,
+and a number that is set between them would be lost. Text is made only when metrics are read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Counter:
         self._value = 0.0
 
     def inc(self, amount: float = 1) -> None:
-        if amount < 0:
+        if not amount >= 0:  # what is not a number would stay for ever
             raise ValueError(f"a counter only goes up, and cannot be changed by {amount}")
         with self._lock:
             self._value += amount
@@ -44,7 +44,9 @@ class _Counter:
         raise _labelled(values, labels)
 
     def lines(self) -> Iterator[str]:
-        yield f"{self._head} {_number(self._value)}"
+        with self._lock:
+            value = self._value
+        yield f"{self._head} {_number(value)}"
 
 
 class _Gauge:
@@ -56,7 +58,8 @@ class _Gauge:
         self._value = 0.0
 
     def set(self, value: float) -> None:
-        self._value = float(value)
+        with self._lock:
+            self._value = float(value)
 
     def inc(self, amount: float = 1) -> None:
         with self._lock:
@@ -67,22 +70,24 @@ class _Gauge:
             self._value -= amount
 
     def clear(self) -> None:
-        self._value = 0.0
+        self.set(0.0)
 
     def labels(self, *values: str, **labels: str) -> _Gauge:
         raise _labelled(values, labels)
 
     def lines(self) -> Iterator[str]:
-        yield f"{self._head} {_number(self._value)}"
+        with self._lock:
+            value = self._value
+        yield f"{self._head} {_number(value)}"
 
 
 class _Bounds:
-    """The buckets of a histogram, and how each ends its line."""
+    """The buckets of a histogram, and how each ends its line. The last one, without a bound, is always there."""
 
     __slots__ = ("ends", "upper")
 
     def __init__(self, buckets: Sequence[float]) -> None:
-        self.upper = tuple(buckets)
+        self.upper = tuple(bound for bound in buckets if bound != math.inf)
         self.ends = tuple(f'le="{_number(bound)}"}}' for bound in (*self.upper, math.inf))
 
 
@@ -98,6 +103,8 @@ class _Histogram:
         self._sum = 0.0
 
     def observe(self, amount: float) -> None:
+        if math.isnan(amount):
+            return  # it is in no bucket, and the sum would not be a number ever after
         with self._lock:
             self._counts[bisect.bisect_left(self._bounds.upper, amount)] += 1
             self._sum += amount
@@ -149,14 +156,17 @@ class Family(Generic[S]):
 
     def clear(self) -> None:
         """Forget all series."""
-        self._series = {}
+        with self._lock:
+            self._series = {}
         if not self._labels:
             self.labels()
 
     def exposition(self) -> str:
         """The family as scrapers read it."""
         lines = [self._head]
-        for series in list(self._series.values()):
+        with self._lock:
+            known = list(self._series.values())
+        for series in known:
             lines += series.lines()
         return "\n".join(lines) + "\n"
 
@@ -166,7 +176,8 @@ class Family(Generic[S]):
         # Sorted, as the client libraries of Prometheus write them.
         pairs = _pairs(sorted(zip(self._labels, values, strict=True)))
         # One of two threads that come at once wins, and both count on its series.
-        return self._series.setdefault(values, self._make(self._name, pairs, self._lock))
+        with self._lock:
+            return self._series.setdefault(values, self._make(self._name, pairs, self._lock))
 
     def _mismatch(self, values: tuple[str, ...], labels: dict[str, str]) -> str:
         given = ", ".join((*values, *(f"{label}={value}" for label, value in labels.items())))
