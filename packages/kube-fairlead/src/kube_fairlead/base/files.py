@@ -5,13 +5,33 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-__all__ = ["FileLock", "LockTaken", "sync_folder", "write_atomically"]
+__all__ = ["FileLock", "LockTaken", "as_file", "sync_folder", "write_atomically"]
 
 _SCANNER_PAUSES_SECONDS: Final = (0.005, 0.01, 0.02, 0.04)  # together so short that even an event loop may wait
+
+
+@contextlib.contextmanager
+def as_file(content: bytes) -> Iterator[str]:
+    """A path to this content, perhaps a secret, for as long as the block lasts; for a library that reads files only."""
+    descriptors = Path("/proc/self/fd")
+    if hasattr(os, "memfd_create") and descriptors.is_dir():
+        # Needs no folder that could be written to, and leaves nothing on a disk.
+        descriptor = os.memfd_create("content")
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            file.write(content)
+            yield str(descriptors / str(descriptor))
+        return
+    import tempfile  # with shutil and its compressors it is 0.7 MB, which Linux does not need
+
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+        path = Path(folder) / "content"
+        write_atomically(path, content, durable=False)
+        yield str(path)
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
-import os
 import ssl
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -82,25 +81,8 @@ def _is_usable(pair: Pair) -> bool:
 
 def load(context: ssl.SSLContext, pair: Pair) -> None:
     """Serve with a certificate that is in no file. The library for TLS reads files only."""
-    with _as_file(pair.certificate + pair.key) as path:
+    with files.as_file(pair.certificate + pair.key) as path:
         context.load_cert_chain(path)
-
-
-@contextlib.contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    if hasattr(os, "memfd_create"):
-        # Needs no folder that could be written to, and leaves nothing on a disk.
-        descriptor = os.memfd_create("certificate")
-        with os.fdopen(descriptor, "wb", buffering=0) as file:
-            file.write(content)
-            yield f"/proc/self/fd/{descriptor}"
-        return
-    import tempfile  # with shutil and its compressors it is 0.7 MB, which Linux does not need
-
-    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
-        path = Path(folder) / "pair.pem"
-        files.write_atomically(path, content, durable=False)
-        yield str(path)
 
 
 def _main(names: Sequence[str]) -> int:

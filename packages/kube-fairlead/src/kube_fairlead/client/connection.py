@@ -49,7 +49,7 @@ class Endpoint:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(f"{url} is not a URL of HTTP")
-        host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode("ascii")
+        host = _ascii(parts.hostname).decode("ascii")
         is_tls = parts.scheme == "https"
         authorization = ""
         if parts.username is not None:
@@ -258,7 +258,7 @@ class _Tls:
 
     def __init__(self, context: ssl.SSLContext, name: str) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
+        self._object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=_ascii(name))
         self.is_ready = False
         self.has_ended = False
 
@@ -284,6 +284,11 @@ class _Tls:
     def to_send(self) -> bytes:
         """What the peer must get next."""
         return self._outgoing.read()
+
+
+def _ascii(name: str) -> bytes:
+    # Bytes, because Python encodes a str by IDNA in any case, for which it loads the tables of Unicode: 0.5 MB.
+    return name.encode("ascii" if name.isascii() else "idna")
 
 
 async def _connect(host: str, port: int, clock: Clock, opened: Callable[[socket.socket], object]) -> socket.socket:

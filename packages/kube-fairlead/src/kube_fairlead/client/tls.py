@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pathlib
 import ssl
 
+from kube_fairlead.base import files
 from kube_fairlead.client import errors
 from kube_fairlead.client.credentials import Certificate
 from kube_fairlead.client.server_access import Access
@@ -53,13 +53,8 @@ def context_for(authority: bytes | None, certificate: Certificate | None, *, ver
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: Certificate) -> None:
-    import tempfile  # only with a client certificate; with shutil and its compressors it is 0.7 MB
-
-    # OpenSSL's Python binding takes a key only from a file: one that no other user can read, removed again at once.
-    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
-        file = pathlib.Path(folder) / "pair.pem"
-        file.touch(mode=0o600)
-        file.write_bytes(certificate.chain.rstrip() + b"\n" + certificate.key)
+    # OpenSSL's Python binding takes a key only from a file.
+    with files.as_file(certificate.chain.rstrip() + b"\n" + certificate.key) as file:
         try:
             context.load_cert_chain(file)
         except (ssl.SSLError, ValueError) as error:
