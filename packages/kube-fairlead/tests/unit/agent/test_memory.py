@@ -14,8 +14,9 @@ import kube_fairlead.cli.agent
 import kube_fairlead.agent.launch
 import kube_fairlead.client.http
 import kube_fairlead.client.kubeconfig
-import kube_fairlead.agent.shutdown.linux
-import kube_fairlead.agent.shutdown.kubelet
+import kube_fairlead.agent.shutdown.assembly
+import kube_fairlead.agent.shutdown.logind_listener
+import kube_fairlead.agent.shutdown.systemd_kubelet
 from kube_fairlead.agent.shutdown.cri.calls import CriCalls, unix_socket
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.driverapi import contracts

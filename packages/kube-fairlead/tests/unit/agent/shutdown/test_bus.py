@@ -1,4 +1,4 @@
-"""A connection to a daemon that does what no daemon should. The real daemon is in test_linux and test_kubelet."""
+"""A connection to a daemon that does what no daemon should. The real daemon is in test_logind_listener."""
 
 from __future__ import annotations
 
