@@ -9,6 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 KUBE_VERSIONS ?= 1.36 1.34:kubectl
 PYTEST_ARGS ?=
+PYTHONS ?= 3.11
 FUZZ_SECONDS ?= 30
 SIM_FOR ?= 3m
 SIM_FLAGS ?= --shrink
@@ -108,6 +109,10 @@ bench: $(READY) ## Measure: memory, start-up, throughput; beside real Kubernetes
 .PHONY: dist
 dist: $(READY) ## Build the wheel and the source archive of every distribution into dist
 	@hack/release/build.sh
+
+.PHONY: test-wheels
+test-wheels: $(READY) ## Install the wheels of dist into empty environments and run them (PYTHONS="3.13 3.14" for others)
+	@FAIRLEAD_WHEELS=$(CURDIR)/dist FAIRLEAD_PYTHONS="$(PYTHONS)" FAIRLEAD_REQUIRE_REAL=1 $(BIN)/pytest -q tests/wheels $(PYTEST_ARGS)
 
 .PHONY: lock
 lock: $(READY) ## Resolve the development dependencies anew

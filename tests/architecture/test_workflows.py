@@ -44,6 +44,12 @@ def unpinned(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if re.match(r"\s*-?\s*uses:", line) and not PINNED.match(line)]
 
 
+def moving_images(workflow: Workflow) -> list[str]:
+    """Container images that are not pinned by digest."""
+    images = [job["container"]["image"] for job in workflow["jobs"].values() if "container" in job]
+    return [image for image in images if not re.search(r"@sha256:[0-9a-f]{64}$", image)]
+
+
 def right_faults(workflow: Workflow) -> list[str]:
     """Rights beyond reading, but for the job that publishes, which has the one it needs."""
     faults = []
@@ -90,6 +96,7 @@ def workflows() -> list[Path]:
 def test_a_workflow_is_sound(path: Path) -> None:
     workflow = load(path.name)
     assert unpinned(path.read_text(encoding="utf-8")) == []
+    assert moving_images(workflow) == []
     assert right_faults(workflow) == []
     assert missing_programs(workflow) == []
     assert injections(workflow) == []
@@ -111,6 +118,8 @@ def test_a_release_is_installed_before_it_is_published() -> None:
     jobs = load("release.yml")["jobs"]
     assert jobs["install"]["needs"] == "build"
     assert jobs["publish"]["needs"] == ["build", "install"]
+    (wheels,) = [step for step in jobs["install"]["steps"] if "run" in step]
+    assert (wheels["run"], wheels["env"]["PYTHONS"]) == ("make test-wheels", "${{ matrix.python }}")
     (publish,) = [step for step in jobs["publish"]["steps"] if step.get("uses", "").startswith(PUBLISH)]
     assert publish["with"]["attestations"] is True
     assert publish["with"]["verify-metadata"] is True
@@ -147,6 +156,12 @@ def test_an_unpinned_action_is_found() -> None:
     assert unpinned(f"      - uses: actions/checkout@{commit} # v7.0.1") == []
     for reference in ("v7", "main", commit, commit[:12] + " # v7.0.1"):
         assert unpinned(f"      - uses: actions/checkout@{reference}"), reference
+
+
+def test_an_image_without_a_digest_is_found() -> None:
+    workflow = load("ci.yml")
+    workflow["jobs"]["run"]["container"]["image"] = "debian:12"
+    assert moving_images(workflow) == ["debian:12"]
 
 
 def test_a_right_too_many_is_found() -> None:

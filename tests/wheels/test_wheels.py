@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import zipfile
@@ -13,8 +14,9 @@ from tests.wheels.installation import MAX_MEGABYTES, MAX_PACKAGES, Installation,
 pytestmark = pytest.mark.timeout(900)
 
 PRODUCT, SERVER, LAB = "kube-fairlead", "kube-fairlead-apiserver", "kube-fairlead-lab"
-# `make test-system` tries the Python at hand; `make test-long` tries all that the distributions support.
-VERSIONS = [
+# `make test-system` tries the Python at hand, `make test-long` all that the distributions support, `make test-wheels` those
+# that it is given.
+VERSIONS = os.environ.get("FAIRLEAD_PYTHONS", "").split() or [
     pytest.param("3.11"),
     *(pytest.param(version, marks=pytest.mark.long) for version in ("3.12", "3.13", "3.14")),
 ]
@@ -35,6 +37,8 @@ def test_sync(fairlead_apiserver):
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    if built := os.environ.get("FAIRLEAD_WHEELS"):
+        return pathlib.Path(built)  # the files that a release publishes
     return build_wheels(tmp_path_factory.mktemp("wheels"))
 
 
