@@ -75,11 +75,6 @@ class Regex:
         match = self._regexp.search(_encode(text))
         return None if match is None else _decode(match.group())
 
-    def find_groups(self, text: str) -> tuple[str | None, ...] | None:
-        """The leftmost match followed by its groups; a group that took no part is None."""
-        match = self._regexp.search(_encode(text))
-        return None if match is None else _all_groups(match)
-
     def find_all(self, text: str) -> Iterator[tuple[str | None, ...]]:
         """Every match from left to right, each followed by its groups.
 
@@ -93,15 +88,6 @@ class Regex:
                 continue
             end = match.end()
             yield _all_groups(match)
-
-    def split_matches(self, text: str) -> Iterator[tuple[str, tuple[str | None, ...] | None]]:
-        """The text between matches and the match that ends it; the last piece has None."""
-        encoded = _encode(text)
-        start = 0
-        for match in self._regexp.finditer(encoded):
-            yield _decode(encoded[start : match.start()]), _all_groups(match)
-            start = match.end()
-        yield _decode(encoded[start:]), None
 
 
 def compile_regex(pattern: str) -> Regex:

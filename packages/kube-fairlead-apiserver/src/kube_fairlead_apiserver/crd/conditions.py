@@ -25,7 +25,6 @@ __all__ = [
     "find_condition",
     "is_established",
     "is_protected_group",
-    "is_terminating",
     "mark_for_deletion",
     "set_condition",
     "terminating_condition",
@@ -87,11 +86,6 @@ def _is_true(crd: Json, kind: str) -> bool:
 def is_established(crd: Json) -> bool:
     """Whether the CRD's objects are served."""
     return _is_true(crd, "Established")
-
-
-def is_terminating(crd: Json) -> bool:
-    """Whether the CRD goes and takes no new objects."""
-    return _is_true(crd, "Terminating")
 
 
 def terminating_condition(reason: str, error: object = "") -> Json:

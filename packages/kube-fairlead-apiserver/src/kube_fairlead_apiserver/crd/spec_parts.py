@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.json_object import Json
-from kube_fairlead_apiserver.crd.conversion import REVIEW_VERSIONS
 from kube_fairlead_apiserver.crd.structural import conversion_problem
 from kube_fairlead_apiserver.schema.field_paths import resolve_field_path
 from kube_fairlead_apiserver.schema.model import Node, compile_schema
@@ -30,6 +29,7 @@ __all__ = [
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_REVIEW_VERSIONS = ("v1", "v1beta1")  # of ConversionReview
 _SELECTABLE_FIELDS_MAX = 8
 _SELECTABLE_TYPES = (
     "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
@@ -236,5 +236,5 @@ def _validate_review_versions(versions: list[str], path: FieldPath, *, required:
         seen.add(version)
         for message in names.dns1035_label(version):
             yield FieldError.invalid(path.index(index), version, message)
-    if required and not any(version in REVIEW_VERSIONS for version in versions):
-        yield FieldError.invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}")
+    if required and not any(version in _REVIEW_VERSIONS for version in versions):
+        yield FieldError.invalid(path, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")

@@ -65,10 +65,6 @@ class Catalog:
         """Every served version of a resource."""
         return [r for (g, _, p), r in self._resources.items() if g == group and p == plural]
 
-    def has_group_version(self, group: str, version: str) -> bool:
-        """Whether anything is served under this group and version."""
-        return any(g == group and v == version for g, v, _ in self._resources)
-
     def __iter__(self) -> Iterator[Resource]:
         return iter(list(self._resources.values()))
 

@@ -14,13 +14,12 @@ from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.http.messages import Request
 from kube_fairlead_apiserver.operations.core import Core, WriteOptions
+from kube_fairlead_apiserver.patch.apply.managers import manager_name
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_apiserver.verbs.options import check_write_options
 
 __all__ = ["Call"]
-
-_MANAGER_MAX = 128
 
 
 class Call(msgspec.Struct, eq=False):
@@ -75,8 +74,4 @@ class Call(msgspec.Struct, eq=False):
 
     def field_manager(self) -> str:
         """The field manager: the parameter, else the program's name in User-Agent."""
-        named = self.request.query.get("fieldManager")
-        if named:
-            return named
-        agent = self.request.header("user-agent").partition("/")[0]
-        return "".join(char for char in agent if char.isprintable())[:_MANAGER_MAX] or "unknown"
+        return manager_name(self.request.query.get("fieldManager"), self.request.header("user-agent")) or "unknown"

@@ -34,15 +34,12 @@ def test_matching_is_unanchored_and_counts_characters_not_bytes() -> None:
     assert not regex.compile_regex(r"^\d+$").search("١٢")  # RE2 classes are ASCII, unlike Python's
 
 
-def test_groups_and_pieces_come_back_as_text() -> None:
+def test_matches_and_groups_come_back_as_text() -> None:
     pattern = regex.compile_regex(r"(\w)-(x)?")
     assert pattern.groups == 2
     assert pattern.find("é a- b-x") == "a-"
     assert pattern.find("none") is None
-    assert pattern.find_groups("é a- b-x") == ("a-", "a", None)
-    assert pattern.find_groups("none") is None
     assert list(pattern.find_all("a- b-x")) == [("a-", "a", None), ("b-x", "b", "x")]
-    assert [piece for piece, _ in pattern.split_matches("é a- b-x!")] == ["é ", " ", "!"]
 
 
 def test_a_lone_surrogate_is_matched_as_the_replacement_character() -> None:

@@ -26,7 +26,7 @@ def test_a_conditions_time_moves_only_with_its_status() -> None:
 
 def test_the_first_delete_marks_the_crd_and_holds_it() -> None:
     crd: dict[str, Any] = {"metadata": {"name": "x"}, "status": {"conditions": None}}
-    assert not conditions.is_terminating(crd)
+    assert conditions.find_condition(crd, "Terminating") is None
     conditions.mark_for_deletion(crd, NOW)
     conditions.mark_for_deletion(crd, LATER)
     assert crd["metadata"] == {
@@ -34,8 +34,9 @@ def test_the_first_delete_marks_the_crd_and_holds_it() -> None:
         "deletionTimestamp": "2026-01-01T00:00:00Z",
         "finalizers": ["customresourcecleanup.apiextensions.k8s.io"],
     }
-    assert conditions.is_terminating(crd)
-    assert crd["status"]["conditions"][0]["reason"] == "InstanceDeletionPending"
+    terminating = conditions.find_condition(crd, "Terminating")
+    assert terminating is not None
+    assert (terminating["status"], terminating["reason"]) == ("True", "InstanceDeletionPending")
 
 
 def test_terminating_reasons_carry_their_error() -> None:

@@ -12,7 +12,7 @@ import msgspec
 from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead_lab.sim.scenario import Scenario
 
-__all__ = ["FAULTS", "USER_ACTIONS", "Action", "plan"]
+__all__ = ["FAULTS", "Action", "plan"]
 
 FAULTS: Final = (
     "server_crash",
@@ -47,9 +47,6 @@ FAULTS: Final = (
     "power_loss",
 )
 """Kinds of faults, by the names of their rates in a scenario."""
-
-USER_ACTIONS: Final = ("event_wanted", "event_unwanted", "thing_touched", "maintenance_wanted")
-"""Kinds of user requests."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)

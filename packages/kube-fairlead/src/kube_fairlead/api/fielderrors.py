@@ -187,22 +187,10 @@ class FieldError(msgspec.Struct, frozen=True):
         return cls(ErrorType.TOO_LONG, str(path), OMIT_VALUE, detail)
 
     @classmethod
-    def too_short(cls, path: FieldPath | str, _value: Any, min_characters: int) -> FieldError:
-        """The value has fewer characters than needed; the message does not repeat it."""
-        detail = _bound("must be at least", min_characters, "character") or "value is too short"
-        return cls(ErrorType.TOO_SHORT, str(path), OMIT_VALUE, detail)
-
-    @classmethod
     def too_many(cls, path: FieldPath | str, actual: int, max_items: int) -> FieldError:
         """The list or map has more entries than allowed. A negative count is left out of the message."""
         detail = _bound("must have at most", max_items, "item") or "has too many items"
         return cls(ErrorType.TOO_MANY, str(path), actual if actual >= 0 else OMIT_VALUE, detail)
-
-    @classmethod
-    def too_few(cls, path: FieldPath | str, actual: int, min_items: int) -> FieldError:
-        """The list or map has fewer entries than needed."""
-        detail = _bound("must have at least", min_items, "item") or "has too few items"
-        return cls(ErrorType.TOO_FEW, str(path), actual, detail)
 
     @classmethod
     def internal(cls, path: FieldPath | str, error: object) -> FieldError:

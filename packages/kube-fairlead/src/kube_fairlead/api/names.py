@@ -18,14 +18,11 @@ import re
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 
 __all__ = [
-    "condition_reason",
     "config_map_key",
     "dns1035_label",
     "dns1123_label",
     "dns1123_subdomain",
     "domain_prefixed_path",
-    "env_var_name",
-    "http_header_name",
     "ip_address",
     "label_value",
     "name_is_dns1035_label",
@@ -48,11 +45,8 @@ _WILDCARD = r"\*\." + _SUBDOMAIN
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = f"({_QUALIFIED})?"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
-_ENV_VAR = "[-._a-zA-Z][-._a-zA-Z0-9]*"
 _PERCENT = "[0-9]+%"
-_HEADER = "[-A-Za-z0-9]+"
 _PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
-_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 
 _LABEL_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
@@ -78,14 +72,6 @@ _LABEL_VALUE_RULE = (
     "and must start and end with an alphanumeric character"
 )
 _CONFIG_KEY_RULE = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-_ENV_VAR_RULE = (
-    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', "
-    "and must not start with a digit"
-)
-_REASON_RULE = (
-    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
-    "characters or '_,:', and must end with an alphanumeric character or '_'"
-)
 
 _label = re.compile(_LABEL).fullmatch
 _subdomain = re.compile(_SUBDOMAIN).fullmatch
@@ -94,11 +80,8 @@ _wildcard = re.compile(_WILDCARD).fullmatch
 _qualified = re.compile(_QUALIFIED).fullmatch
 _label_value = re.compile(_LABEL_VALUE).fullmatch
 _config_key = re.compile(_CONFIG_KEY).fullmatch
-_env_var = re.compile(_ENV_VAR).fullmatch
 _percent = re.compile(_PERCENT).fullmatch
-_header = re.compile(_HEADER).fullmatch
 _path = re.compile(_PATH).fullmatch
-_reason = re.compile(_REASON).fullmatch
 _port_characters = re.compile("[-a-z0-9]+").fullmatch
 _lower_case_letter = re.compile("[a-z]").search
 
@@ -220,13 +203,6 @@ def config_map_key(value: str) -> list[str]:
     return messages + _parent_directory(value)
 
 
-def env_var_name(value: str) -> list[str]:
-    """The name of an environment variable, by the older and stricter rule."""
-    examples = ("my.env-name", "MY_ENV.NAME", "MyEnvName1")
-    messages = [] if _env_var(value) else [_regex_error(_ENV_VAR_RULE, _ENV_VAR, *examples)]
-    return messages + _parent_directory(value)
-
-
 def _parent_directory(value: str) -> list[str]:
     if value in {".", ".."}:
         return [f"must not be '{value}'"]
@@ -256,18 +232,6 @@ def percent(value: str) -> list[str]:
     """A whole number and a percent sign, as in `maxUnavailable: 25%`."""
     rule = "a valid percent string must be a numeric string followed by an ending '%'"
     return [] if _percent(value) else [_regex_error(rule, _PERCENT, "1%", "93%")]
-
-
-def http_header_name(value: str) -> list[str]:
-    """The name of an HTTP header."""
-    rule = "a valid HTTP header must consist of alphanumeric characters or '-'"
-    return [] if _header(value) else [_regex_error(rule, _HEADER, "X-Header-Name")]
-
-
-def condition_reason(value: str) -> list[str]:
-    """The `reason` of a metav1 Condition."""
-    examples = ("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB")
-    return [] if _reason(value) else [_regex_error(_REASON_RULE, _REASON, *examples)]
 
 
 def path_segment_name(value: str) -> list[str]:

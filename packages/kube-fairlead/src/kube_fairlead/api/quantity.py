@@ -134,10 +134,6 @@ class Quantity:
         """The amount as a whole number, rounded away from zero."""
         return self.scaled_value(0)
 
-    def milli_value(self) -> int:
-        """The amount in thousandths, rounded away from zero: what CPU is counted in."""
-        return self.scaled_value(-3)
-
     def scaled_value(self, scale: int) -> int:
         """The amount in units of `10**scale`, rounded away from zero."""
         rounded, rest = _round_up(abs(self.unscaled), self.scale, scale)

@@ -8,11 +8,9 @@ from __future__ import annotations
 from kube_fairlead.api.meta import KubeObject
 from kube_fairlead.api.parts import always
 
-__all__ = ["SYSTEM_CLUSTER_CRITICAL", "SYSTEM_NODE_CRITICAL", "PriorityClass"]
+__all__ = ["PriorityClass"]
 
 # The built-in classes; pods of system-cluster-critical and above end last when a node shuts down.
-SYSTEM_CLUSTER_CRITICAL = 2_000_000_000
-SYSTEM_NODE_CRITICAL = 2_000_001_000
 
 
 class PriorityClass(KubeObject):

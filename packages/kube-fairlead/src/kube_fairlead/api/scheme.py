@@ -103,20 +103,15 @@ class Scheme:
             Kind(groups[module].kind(kind), resource, namespaced, f"kube_fairlead.api.{module}")
             for module, kind, resource, namespaced in _KINDS
         ]
-        self._by_kind = {kind.gvk: kind for kind in kinds}
         self._by_resource = {kind.gvr: kind for kind in kinds}
         self._by_name = {(kind.module, kind.gvk.kind): kind for kind in kinds}
 
     def __iter__(self) -> Iterator[Kind]:
-        return iter(self._by_kind.values())
+        return iter(self._by_resource.values())
 
     def is_lifecycle(self, kind: Kind) -> bool:
         """Whether a kind is in the group that is a setting."""
         return kind.gvk.group == self._lifecycle_group
-
-    def by_kind(self, gvk: GroupVersionKind) -> Kind:
-        """The kind that an object's apiVersion and kind name."""
-        return self._by_kind[gvk]
 
     def by_resource(self, gvr: GroupVersionResource) -> Kind:
         """The kind that a URL names."""

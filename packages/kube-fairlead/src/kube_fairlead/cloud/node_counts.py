@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.base.metrics import Metrics
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.cloud.ownership import Ownership, ownership, platform_of
 
-__all__ = ["NodeCounts", "count_nodes"]
+__all__ = ["NodeCounts"]
 
 Count = dict[tuple[Ownership, str], int]
-
-
-def count_nodes(nodes: Iterable[Node], platforms: Collection[str]) -> Count:
-    """Nodes by ownership and platform; the platform is empty for a node that names none."""
-    counted: Count = {}
-    for node in nodes:
-        entry = (ownership(node, platforms), platform_of(node))
-        counted[entry] = counted.get(entry, 0) + 1
-    return counted
 
 
 class NodeCounts:

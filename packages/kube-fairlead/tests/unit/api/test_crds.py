@@ -13,6 +13,7 @@ from kube_fairlead.api import apiextensions_v1, crdrules, crds, recordrules, res
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition, NodeLifecycleRecord
 from kube_fairlead.api.validation import lifecycle
 from kube_fairlead_lab.testing import import_real
+from tests.unit.api import spec_validation
 
 cel = import_real("cel_expr_python.cel", remedy="its wheels are for Linux only")
 
@@ -190,7 +191,7 @@ def _transition(name: str, spec: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "spec"), TRANSITIONS)
 def test_crd_and_validation_agree_on_transitions(name: str, spec: dict[str, Any]) -> None:
     tree = _transition(name, spec)
-    errors = lifecycle.validate_transition(wire.from_dict(LifecycleTransition, tree))
+    errors = spec_validation.validate_transition(wire.from_dict(LifecycleTransition, tree))
     assert _crd_accepts(LifecycleTransition, tree) is (not errors), errors
 
 
@@ -198,7 +199,7 @@ def test_crd_and_validation_agree_on_transitions(name: str, spec: dict[str, Any]
 def test_crd_and_validation_agree_on_changed_transitions(name: str, spec: dict[str, Any]) -> None:
     old, new = _transition(name, SPEC), _transition(name, spec)
     kind = LifecycleTransition
-    errors = lifecycle.validate_transition_update(wire.from_dict(kind, new), wire.from_dict(kind, old))
+    errors = spec_validation.validate_transition_update(wire.from_dict(kind, new), wire.from_dict(kind, old))
     assert _crd_accepts(kind, new, old) is (not errors), errors
 
 
@@ -246,10 +247,10 @@ def test_crd_and_validation_agree_on_status_updates(
 def test_crd_and_validation_agree_on_events(spec: dict[str, Any]) -> None:
     tree = EVENT | {"spec": spec}
     kind = LifecycleEvent
-    errors = lifecycle.validate_event(wire.from_dict(kind, tree))
+    errors = spec_validation.validate_event(wire.from_dict(kind, tree))
     assert _crd_accepts(kind, tree) is (not errors), errors
     assert not _crd_accepts(kind, tree, EVENT)
-    assert lifecycle.validate_event_update(wire.from_dict(kind, tree), wire.from_dict(kind, EVENT)) != []
+    assert spec_validation.validate_event_update(wire.from_dict(kind, tree), wire.from_dict(kind, EVENT)) != []
 
 
 def test_the_schema_names_every_field_that_is_sent() -> None:

@@ -53,7 +53,6 @@ OPERATIONS: dict[str, Callable[[str], dict[str, Any]]] = {
     "labelvalue": _messages(names.label_value),
     "portname": _messages(names.port_name),
     "configkey": _messages(names.config_map_key),
-    "envvar": _messages(names.env_var_name),
 }
 
 

@@ -43,7 +43,7 @@ def test_order_and_arithmetic_are_exact(left: str, right: str) -> None:
 @given(amounts)
 def test_whole_values_round_away_from_zero(text: str) -> None:
     quantity = Quantity.parse(text)
-    for scale, value in ((0, quantity.value()), (-3, quantity.milli_value())):
+    for scale, value in ((0, quantity.value()), (-3, quantity.scaled_value(-3))):
         exactly = exact(quantity) / Fraction(10) ** scale
         assert abs(value) >= abs(exactly) > abs(value) - 1 or value == exactly == 0
 
@@ -54,7 +54,7 @@ def test_whole_values_round_away_from_zero(text: str) -> None:
 )
 def test_values(text: str, value: int, milli: int) -> None:
     quantity = Quantity.parse(text)
-    assert (quantity.value(), quantity.milli_value()) == (value, milli)
+    assert (quantity.value(), quantity.scaled_value(-3)) == (value, milli)
 
 
 def test_families_are_kept_and_taken_over_from_zero() -> None:

@@ -15,7 +15,6 @@ SCHEME = Scheme()
 
 @pytest.mark.parametrize("kind", list(SCHEME), ids=lambda kind: str(kind.gvk))
 def test_every_kind_is_found_every_way_and_says_the_same(kind: Kind) -> None:
-    assert SCHEME.by_kind(kind.gvk) is kind
     assert SCHEME.by_resource(kind.gvr) is kind
     assert SCHEME.by_class(kind.cls) is kind
     fresh = kind.cls()
@@ -34,7 +33,7 @@ def test_the_lifecycle_group_is_a_setting() -> None:
     resource = GroupVersionResource("lifecycle.fairlead.dev", "v1alpha1", "lifecycleevents")
     assert other.by_resource(resource).cls is LifecycleEvent
     with pytest.raises(KeyError):
-        other.by_kind(GroupVersionKind("lifecycle.k8s.io", "v1alpha1", "LifecycleEvent"))
+        other.by_resource(GroupVersionResource("lifecycle.k8s.io", "v1alpha1", "lifecycleevents"))
     assert not SCHEME.by_class(LifecycleEvent).namespaced
 
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.base.metrics import PrometheusMetrics
-from kube_fairlead.cloud.node_counts import NodeCounts, count_nodes
-from kube_fairlead.cloud.ownership import Ownership
+from kube_fairlead.cloud.node_counts import NodeCounts
 from kube_fairlead.cloud.providers.fake import FakeCloud
 from tests.unit.cloud.world import World, node
 
@@ -43,8 +42,3 @@ async def test_a_new_term_counts_anew(world: World) -> None:
 def shown(metrics: PrometheusMetrics) -> dict[tuple[str, str], float]:
     lines = [line for line in metrics.exposition().decode().splitlines() if line.startswith("fairlead_cloud_nodes{")]
     return {(line.split('"')[1], line.split('"')[3]): float(line.rpartition(" ")[2]) for line in lines}
-
-
-def test_counting() -> None:
-    nodes = [node("a", "aws://1"), node("b", "aws://2"), node("c")]
-    assert count_nodes(nodes, {"aws"}) == {(Ownership.OWNED, "aws"): 2, (Ownership.UNKNOWN, ""): 1}

@@ -17,6 +17,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import (
     Progress,
 )
 from kube_fairlead.api.validation import lifecycle
+from tests.unit.api import spec_validation
 
 NODE_SHUTDOWN: dict[str, Any] = {
     "start": "shutdown-drain-started",
@@ -61,7 +62,7 @@ def texts(errors: list[Any]) -> list[str]:
     ],
 )
 def test_good_transitions(good: LifecycleTransition) -> None:
-    assert lifecycle.validate_transition(good) == []
+    assert spec_validation.validate_transition(good) == []
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_good_transitions(good: LifecycleTransition) -> None:
     ],
 )
 def test_bad_transitions(bad: LifecycleTransition, errors: list[str]) -> None:
-    assert texts(lifecycle.validate_transition(bad)) == errors
+    assert texts(spec_validation.validate_transition(bad)) == errors
 
 
 @pytest.mark.parametrize(
@@ -146,30 +147,30 @@ def test_bad_transitions(bad: LifecycleTransition, errors: list[str]) -> None:
     ],
 )
 def test_malformed_names(bad: LifecycleTransition, field: str) -> None:
-    (error,) = lifecycle.validate_transition(bad)
+    (error,) = spec_validation.validate_transition(bad)
     assert error.field == field
 
 
 def test_specs_never_change() -> None:
     old = transition()
-    assert lifecycle.validate_transition_update(transition(), old) == []
-    (error,) = lifecycle.validate_transition_update(transition(sla="1h"), old)
+    assert spec_validation.validate_transition_update(transition(), old) == []
+    (error,) = spec_validation.validate_transition_update(transition(sla="1h"), old)
     assert str(error).startswith('spec: Invalid value: {"allNodes":true,')
     assert str(error).endswith("field is immutable")
-    (error,) = lifecycle.validate_event_update(event(bindingNode="node-2"), event())
+    (error,) = spec_validation.validate_event_update(event(bindingNode="node-2"), event())
     assert str(error) == ('spec: Invalid value: {"bindingNode":"node-2","transitionName":"drain"}: field is immutable')
-    assert lifecycle.validate_event_update(event(), event()) == []
+    assert spec_validation.validate_event_update(event(), event()) == []
 
 
 def test_events() -> None:
-    assert lifecycle.validate_event(event()) == []
-    assert texts(lifecycle.validate_event(LifecycleEvent())) == [
+    assert spec_validation.validate_event(event()) == []
+    assert texts(spec_validation.validate_event(LifecycleEvent())) == [
         "spec.transitionName: Required value",
         "spec.bindingNode: Required value",
     ]
-    (error,) = lifecycle.validate_event(event(bindingNode="Node01"))
+    (error,) = spec_validation.validate_event(event(bindingNode="Node01"))
     assert error.field == "spec.bindingNode"
-    (error,) = lifecycle.validate_event(event(transitionName="nodeDrain"))
+    (error,) = spec_validation.validate_event(event(transitionName="nodeDrain"))
     assert error.field == "spec.transitionName"
 
 
@@ -254,13 +255,13 @@ def test_what_belongs_to_a_claim_is_set_with_it_or_never(field: str, value: Any,
     "sla", ["9999999h", "1000000h", "123456789m", "99999999999s", "99999999999999ms", "999999h1s", "0s", "-1h"]
 )
 def test_an_sla_out_of_bounds_is_refused_in_plain_words(sla: str) -> None:
-    (error,) = lifecycle.validate_transition(transition(sla=sla))
+    (error,) = spec_validation.validate_transition(transition(sla=sla))
     assert str(error) == f'spec.sla: Invalid value: "{sla}": must be greater than zero and at most 999999h'
 
 
 @pytest.mark.parametrize("sla", ["999999h", "1ns", "100h30m5.5s", "59999940m"])
 def test_an_sla_within_bounds(sla: str) -> None:
-    assert lifecycle.validate_transition(transition(sla=sla)) == []
+    assert spec_validation.validate_transition(transition(sla=sla)) == []
 
 
 def test_message_and_progress_may_change_within_bounds() -> None:

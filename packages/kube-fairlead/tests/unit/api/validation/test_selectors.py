@@ -8,6 +8,7 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import NodeSelector
 from kube_fairlead.api.fielderrors import FieldPath
 from kube_fairlead.api.validation import selectors
+from tests.unit.api import spec_validation
 
 PATH = FieldPath("s")
 NEEDS = "must be specified when `operator` is 'In' or 'NotIn'"
@@ -59,5 +60,5 @@ def test_label_selector_keys_and_values() -> None:
 )
 def test_node_selectors(term: dict[str, Any], fields: list[str]) -> None:
     selector = wire.from_dict(NodeSelector, {"nodeSelectorTerms": [term]})
-    errors = selectors.validate_node_selector(selector, PATH)
+    errors = spec_validation.validate_node_selector(selector, PATH)
     assert [error.field for error in errors] == [f"s.nodeSelectorTerms[0].{field}" for field in fields]
