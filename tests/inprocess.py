@@ -15,9 +15,9 @@ from kube_fairlead_apiserver.access_control import make_access_control
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.security.pki.authority import Authority
 from kube_fairlead_apiserver.security.pki.signing_key import SigningKey
-from kube_fairlead_apiserver.server import ApiServer, World
+from kube_fairlead_apiserver.server import ApiServer, Dependencies
 from kube_fairlead_apiserver.storage.interface import Log
-from kube_fairlead_apiserver.storage.memory import MemoryLog
+from kube_fairlead_apiserver.storage.memory_log import MemoryLog
 
 
 @contextlib.asynccontextmanager
@@ -31,7 +31,7 @@ async def serving(
     signing_key = SigningKey.open(folder / "pki" / "service-account.key")
     server = ApiServer(
         log or MemoryLog(),
-        World(clock, randomness, ids, DiscardedMetrics()),
+        Dependencies(clock, randomness, ids, DiscardedMetrics()),
         lambda core: make_access_control(
             core, clock, ids, authority, signing_key, dict(tokens or {}), "https://in.process"
         ),

@@ -8,7 +8,7 @@ from typing import Any
 
 from kube_fairlead.base.tasks import TaskSet
 from kube_fairlead_apiserver.http.connection import Connection
-from kube_fairlead_apiserver.http.flow import AHEAD_BYTES
+from kube_fairlead_apiserver.http.connection_state import AHEAD_BYTES
 from kube_fairlead_apiserver.http.shared_state import Handler, SharedState
 
 __all__ = ["READ_BYTES", "converse"]
@@ -24,10 +24,10 @@ class Checked(Connection):
         self.check()
 
     def check(self) -> None:
-        self._flow.check()
+        self._state.check()
         if not self._transport.is_closing():
             # What follows from the state has been carried out.
-            assert (self._reading, self._wait) == self._flow.outlook()
+            assert (self._reading, self._wait) == self._state.outlook()
         assert len(self._unparsed) < AHEAD_BYTES + READ_BYTES
 
 

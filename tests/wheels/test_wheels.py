@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import zipfile
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.timeout(900)
 PRODUCT, SERVER, LAB = "kube-fairlead", "kube-fairlead-apiserver", "kube-fairlead-lab"
 # `make test-system` tries the Python at hand, `make test-long` all that the distributions support, and
 # `make test-wheels` those that it is given.
-VERSIONS = os.environ.get("FAIRLEAD_PYTHONS", "").split() or [
+VERSIONS: list[Any] = os.environ.get("FAIRLEAD_PYTHONS", "").split() or [
     pytest.param("3.11"),
     *(pytest.param(version, marks=pytest.mark.long) for version in ("3.12", "3.13", "3.14")),
 ]

@@ -180,7 +180,7 @@ def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
     # A driver that never answers and has no deadline: only the claimant can end the call.
     patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
 
-    patch.setattr(drivers.Worker, "end", _for_ever)
+    patch.setattr(drivers.NodeDriver, "end", _for_ever)
 
 
 @mutant("4", "liveness")
@@ -190,7 +190,7 @@ def never_wakes_for_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(agents, "_RENEWAL", dt.timedelta(hours=1))
     patch.setattr(driver_calls, "_seconds_until", lambda *_args: None)
     patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
-    patch.setattr(drivers.Worker, "end", _for_ever)
+    patch.setattr(drivers.NodeDriver, "end", _for_ever)
 
 
 @mutant("liveness", "4")

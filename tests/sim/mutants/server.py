@@ -14,7 +14,7 @@ from kube_fairlead.election import StopReason, candidate, leadership, lease
 from kube_fairlead.lifecycle import deletion
 from kube_fairlead_apiserver.operations import update
 from kube_fairlead_apiserver.storage import interface, store, table, watchers
-from kube_fairlead_apiserver.storage.pending import Pending
+from kube_fairlead_apiserver.storage.pending_write import PendingWrite
 from tests.sim.mutants.registry import mutant
 
 # ---- invariant 7
@@ -191,7 +191,7 @@ def says_stored_before_it_is(patch: pytest.MonkeyPatch) -> None:
         value = None if change.after is None else change.after.value
         row = interface.Row(change.revision, table.name, change.last.key, value)
         done = asyncio.get_running_loop().create_future()
-        pending = Pending(table, change, row, done, freeing)
+        pending = PendingWrite(table, change, row, done, freeing)
         self._in_flight[table.name, change.last.key] = pending
         self._queue.append(pending)
         self._wake.set()

@@ -19,8 +19,8 @@ from kube_fairlead.lifecycle import deletion
 from kube_fairlead_apiserver.access_control import AccessControl
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.http.messages import Request
-from kube_fairlead_apiserver.server import ApiServer, World
-from kube_fairlead_apiserver.storage.memory import MemoryLog
+from kube_fairlead_apiserver.server import ApiServer, Dependencies
+from kube_fairlead_apiserver.storage.memory_log import MemoryLog
 from kube_fairlead_lab.testing.manifests import custom_resource_definition
 from tests.spec.kep5673.older_server import as_before
 
@@ -73,7 +73,7 @@ async def running(clock: VirtualClock) -> AsyncIterator[Cluster]:
     trusting = _Trusting()
     server = ApiServer(
         MemoryLog(),
-        World(clock, randomness, RandomIds(randomness), DiscardedMetrics()),
+        Dependencies(clock, randomness, RandomIds(randomness), DiscardedMetrics()),
         lambda _core: AccessControl(authenticator=trusting, authorizer=trusting),
     )
     server.open()

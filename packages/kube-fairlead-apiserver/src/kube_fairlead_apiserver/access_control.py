@@ -28,7 +28,7 @@ from kube_fairlead_apiserver.security.node_graph import NodeGraph
 from kube_fairlead_apiserver.security.pki.jose import TokenKey
 from kube_fairlead_apiserver.security.rbac import Policy, Rbac
 from kube_fairlead_apiserver.security.tokens import ServiceAccountTokens
-from kube_fairlead_apiserver.storage.records import Change
+from kube_fairlead_apiserver.storage.entries import Change
 
 __all__ = ["ISSUER", "AccessControl", "HasCertificate", "make_access_control"]
 

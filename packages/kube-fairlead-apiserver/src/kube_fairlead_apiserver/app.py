@@ -86,13 +86,13 @@ class Application(msgspec.Struct):
     async def handle(self, request: Request) -> Response:
         """Handle one request. Raises only when it is cancelled."""
         if request.method == "OPTIONS" and request.path == "*":
-            await self.flow.take_turn(request)
+            await self.flow.wait_turn(request)
             return Response(content_type="")  # OPTIONS *: needs no authorization
         request.audit_id = request.header("audit-id") or self.ids.uuid()
         try:
             info = read_request(request)
         except errors.ApiError as error:
-            await self.flow.take_turn(request)
+            await self.flow.wait_turn(request)
             return status_response(error)
         tokens = [observer.begin(request, info) for observer in self.observers]
         try:

@@ -12,7 +12,7 @@ from kube_fairlead_apiserver.launch import DATABASE
 from kube_fairlead_apiserver.security.pki.keyring import PKI
 from kube_fairlead_apiserver.storage.copies import copy_database, read_enclosed
 from kube_fairlead_apiserver.storage.database import lock_database
-from kube_fairlead_apiserver.storage.interface import CorruptLog, NotOurs, StorageError
+from kube_fairlead_apiserver.storage.interface import CorruptLog, ForeignDatabase, StorageError
 from kube_fairlead_apiserver.storage.wal import wal_path
 
 __all__ = ["back_up", "restore"]
@@ -66,7 +66,7 @@ def _named(file: Path) -> Iterator[None]:
     """What the storage says of a database is not what helps with a backup."""
     try:
         yield
-    except (CorruptLog, NotOurs) as error:
+    except (CorruptLog, ForeignDatabase) as error:
         raise StorageError(
             f"{file} is no backup, or a damaged one; nothing was restored. Name a file that"
             " `fairlead apiserver backup FILE` wrote"

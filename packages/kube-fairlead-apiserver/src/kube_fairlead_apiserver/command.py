@@ -18,7 +18,7 @@ from kube_fairlead.cli import flag_values, shared_flags
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
-    from kube_fairlead_apiserver.launch import Running
+    from kube_fairlead_apiserver.launch import RunningServer
     from kube_fairlead_apiserver.settings import Settings
 
 __all__ = ["backup", "command", "default_data_folder", "restore"]
@@ -213,9 +213,11 @@ def _run(settings: Settings) -> None:
     from kube_fairlead_apiserver import launch, server
 
     wait_for_keys()
-    world = server.World(now, chance, identity.RandomIds(chance), metrics.PrometheusMetrics(process_metrics=True))
+    dependencies = server.Dependencies(
+        now, chance, identity.RandomIds(chance), metrics.PrometheusMetrics(process_metrics=True)
+    )
     process.run(
-        lambda: launch.serve(settings, world, lambda running: _announce(running, settings)),
+        lambda: launch.serve(settings, dependencies, lambda running: _announce(running, settings)),
         loop_factory=_loop_factory(),
     )
 
@@ -232,7 +234,7 @@ def _tune_interpreter() -> None:
     sys.setswitchinterval(0.00002)
 
 
-def _announce(running: Running, settings: Settings) -> None:
+def _announce(running: RunningServer, settings: Settings) -> None:
     gc.freeze()  # the objects of startup live as long as the process, so the collector skips them
     gc.enable()
     click.echo(f"fairlead apiserver is ready on {running.url}")

@@ -17,23 +17,23 @@ from kube_fairlead_apiserver.flowcontrol.filter import Budgets
 from kube_fairlead_apiserver.http.server import HttpServer, listen, tls_context
 from kube_fairlead_apiserver.observability.audit import AuditLog
 from kube_fairlead_apiserver.security.authentication import read_token_file
-from kube_fairlead_apiserver.security.files import close_to_others
 from kube_fairlead_apiserver.security.kubeconfig import Kubeconfig, KubeconfigFile
 from kube_fairlead_apiserver.security.pki.keyring import PKI, open_keyring, serving_names
-from kube_fairlead_apiserver.server import ApiServer, World
+from kube_fairlead_apiserver.security.private_files import close_to_others
+from kube_fairlead_apiserver.server import ApiServer, Dependencies
 from kube_fairlead_apiserver.settings import Settings, SettingsError
 from kube_fairlead_apiserver.storage.interface import Log
-from kube_fairlead_apiserver.storage.memory import MemoryLog
+from kube_fairlead_apiserver.storage.memory_log import MemoryLog
 from kube_fairlead_apiserver.storage.sqlite import SqliteLog
 
-__all__ = ["DATABASE", "Running", "serve"]
+__all__ = ["DATABASE", "RunningServer", "serve"]
 
 DATABASE = "fairlead.db"
 _LOOK_SECONDS = 1.0
 _log = logs.get_logger(__name__)
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningServer(msgspec.Struct, frozen=True):
     """A running server."""
 
     url: str
@@ -41,7 +41,7 @@ class Running(msgspec.Struct, frozen=True):
     server: ApiServer
 
 
-async def serve(settings: Settings, world: World, on_ready: Callable[[Running], None]) -> None:
+async def serve(settings: Settings, dependencies: Dependencies, on_ready: Callable[[RunningServer], None]) -> None:
     """Serve until cancelled. ``on_ready`` is called once the server accepts requests."""
     settings.check()
     with _flag("--data-dir", settings.data_folder):
@@ -50,21 +50,23 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
             if path.is_file() and not path.is_symlink():
                 close_to_others(path)
     names = serving_names(settings.bind_address, settings.extra_names)
-    keys = open_keyring(settings.data_folder / PKI, names, world.clock, world.randomness)
+    keys = open_keyring(settings.data_folder / PKI, names, dependencies.clock, dependencies.randomness)
     tokens = {} if settings.token_auth_file is None else read_token_file(settings.token_auth_file)
     listener = listen(settings.bind_address, settings.port, share=settings.share_port)
     audit: AuditLog | None = None
     try:
         with _flag("--audit-log-path", settings.audit_log_path):
-            audit = AuditLog(settings.audit_log_path, world.clock) if settings.audit_log_path else None
+            audit = AuditLog(settings.audit_log_path, dependencies.clock) if settings.audit_log_path else None
         url = f"https://{_host(settings.bind_address)}:{listener.getsockname()[1]}"
         path = settings.kubeconfig_out or settings.data_folder / "admin.kubeconfig"
         kubeconfig = KubeconfigFile(Kubeconfig(url, keys.certificate_pem, keys.administrator), path)
         disk: Log = MemoryLog() if settings.in_memory else _open_log(settings)
         server = ApiServer(
             disk,
-            world,
-            lambda core: make_access_control(core, world.clock, world.ids, keys, keys.signing_key, tokens, url),
+            dependencies,
+            lambda core: make_access_control(
+                core, dependencies.clock, dependencies.ids, keys, keys.signing_key, tokens, url
+            ),
             address=url.removeprefix("https://"),
             observers=() if audit is None else (audit,),
             controllers=settings.runs_controller,
@@ -81,12 +83,12 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
         server.open()
         client_ca = settings.client_ca_file or keys.authority
         context = tls_context(keys.certificate, keys.key, [keys.authority, client_ca])
-        http = HttpServer(server.handle, listener, context, world.clock, server.flow)
+        http = HttpServer(server.handle, listener, context, dependencies.clock, server.flow)
         with _flag("--kubeconfig-out", path):
             kubeconfig.write()
-        beside = {"files": _watch_files(disk, world.clock), "kubeconfig": kubeconfig.keep(world.clock)}
+        beside = {"files": _watch_files(disk, dependencies.clock), "kubeconfig": kubeconfig.keep(dependencies.clock)}
         try:
-            await _run(server, http, beside, lambda: on_ready(Running(url, path, server)))
+            await _run(server, http, beside, lambda: on_ready(RunningServer(url, path, server)))
         finally:
             _log.info("stopped")
     finally:

@@ -20,7 +20,7 @@ from kube_fairlead_apiserver import health
 from kube_fairlead_apiserver.access_control import AccessControl
 from kube_fairlead_apiserver.admission.chain import Chain
 from kube_fairlead_apiserver.admission.plugins import default_chain
-from kube_fairlead_apiserver.admission.webhooks.http import HttpSender
+from kube_fairlead_apiserver.admission.webhooks.http_sender import HttpSender
 from kube_fairlead_apiserver.app import Application, Observer, PathHandler
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.bootstrap import bootstrap
@@ -52,14 +52,14 @@ from kube_fairlead_apiserver.storage.interface import DiskFull, Log
 from kube_fairlead_apiserver.storage.store import Store
 from kube_fairlead_apiserver.verbs.watch_timers import WatchTimers
 
-__all__ = ["ApiServer", "World"]
+__all__ = ["ApiServer", "Dependencies"]
 
 _log = logs.get_logger(__name__)
 _ROOM_SECONDS = 1.0
 
 
-class World(msgspec.Struct, frozen=True):
-    """The outside world of a server: clock, randomness, ids, metrics. Tests and the simulation inject their own."""
+class Dependencies(msgspec.Struct, frozen=True):
+    """What a server takes from outside: clock, randomness, ids, metrics. Tests and the simulation inject their own."""
 
     clock: Clock
     randomness: Randomness
@@ -73,7 +73,7 @@ class ApiServer:
     def __init__(
         self,
         disk: Log,
-        world: World,
+        dependencies: Dependencies,
         access: Callable[[Core], AccessControl],
         *,
         address: str = "127.0.0.1:6443",
@@ -87,38 +87,43 @@ class ApiServer:
         self._ready_checks = {"storage": self._storage_problem, **ready_checks}
         self._address = address
         self._port = int(address.rpartition(":")[2])
-        self.world = world
-        self.store = Store(disk, clock=world.clock)
+        self.dependencies = dependencies
+        self.store = Store(disk, clock=dependencies.clock)
         self.catalog = Catalog(
             [*builtin_resources(), *(lifecycle_resources(lifecycle_group) if lifecycle_group else ())]
         )
         self.core = Core(
-            self.store, self.catalog, world.clock, world.ids, Chain(), GracefulDeletions(world.metrics).count
+            self.store,
+            self.catalog,
+            dependencies.clock,
+            dependencies.ids,
+            Chain(),
+            GracefulDeletions(dependencies.metrics).count,
         )
         self._access = access(self.core)
         self._webhooks = HttpSender()
-        admission_metrics = AdmissionMetrics(world.clock, world.metrics)
+        admission_metrics = AdmissionMetrics(dependencies.clock, dependencies.metrics)
         chain = default_chain(
             self.store,
             self.catalog,
-            clock=world.clock,
-            ids=world.ids,
+            clock=dependencies.clock,
+            ids=dependencies.ids,
             authorize=self._access.authorize,
             sender=self._webhooks,
             metrics=admission_metrics,
         )
         self.core.admission = Chain([*chain.plugins, *self._access.plugins], admission_metrics)
-        self._watch_timers = WatchTimers(self.store, world.clock, world.randomness)
+        self._watch_timers = WatchTimers(self.store, dependencies.clock, dependencies.randomness)
         self._definitions = DefinitionController(self.core, self._reindex)
         self._compaction_seconds = compaction_seconds
         self._loops = [
-            ControllerLoop(controller, world.clock, world.randomness)
+            ControllerLoop(controller, dependencies.clock, dependencies.randomness)
             for controller in self._controllers()
             if controller is self._definitions or controllers(controller.name)
         ]
         self._ready = asyncio.Event()
-        requests = RequestMetrics(world.clock, self.catalog, world.metrics)
-        self.flow = FlowControl(budgets or Budgets(), world.clock, world.metrics)
+        requests = RequestMetrics(dependencies.clock, self.catalog, dependencies.metrics)
+        self.flow = FlowControl(budgets or Budgets(), dependencies.clock, dependencies.metrics)
         self._observers = (requests, *observers)
         self.handle = self._application().handle
         self.app = AsgiApp(self.handle)  # for clients in this process
@@ -153,7 +158,7 @@ class ApiServer:
             self._access.authorizer,
             paths,
             prefixes,
-            self.world.ids,
+            self.dependencies.ids,
             self.flow,
             self._access.impersonate,
             self._observers,
@@ -168,7 +173,7 @@ class ApiServer:
         return self.store.shortage if self._ready.is_set() else "starting or stopping"
 
     async def _metrics(self, _request: Request, _user: UserInfo) -> Response:
-        return Response(200, self.world.metrics.exposition(), CONTENT_TYPE)
+        return Response(200, self.dependencies.metrics.exposition(), CONTENT_TYPE)
 
     def open(self) -> None:
         """Read the stored objects. Raises when the storage is damaged."""
@@ -222,7 +227,7 @@ class ApiServer:
             await self.store.wait_short()
             _log.error("disk full: only deletions are accepted", error=self.store.shortage)
             while self.store.shortage is not None:
-                await self.world.clock.sleep(_ROOM_SECONDS)
+                await self.dependencies.clock.sleep(_ROOM_SECONDS)
                 await self.store.make_room()
             _log.info("disk space available again: all writes are accepted")
             try:
@@ -243,7 +248,7 @@ class ApiServer:
         """Compact at an interval; each pass drops revisions older than the previous pass."""
         previous = self.store.revision
         while True:
-            await self.world.clock.sleep(self._compaction_seconds)
+            await self.dependencies.clock.sleep(self._compaction_seconds)
             current = self.store.revision
             try:
                 await self.store.compact(previous)

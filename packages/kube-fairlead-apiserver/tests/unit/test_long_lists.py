@@ -11,7 +11,7 @@ from kube_fairlead.api.fielderrors import FieldPath
 from kube_fairlead_apiserver.admission.builtin.service_ports import give_ports
 from kube_fairlead_apiserver.admission.policies import type_check
 from kube_fairlead_apiserver.admission.validation import policies
-from kube_fairlead_apiserver.crd import openapi, spec_parts
+from kube_fairlead_apiserver.crd import schema_validation, spec_parts
 from kube_fairlead_apiserver.registry.catalog import Catalog
 from kube_fairlead_apiserver.registry.strategies import certificates, pod_failure_policy, pod_validation
 
@@ -61,7 +61,7 @@ def review_versions(counter: Counter, count: int) -> list[Any]:
 def map_keys(counter: Counter, count: int) -> list[Any]:
     keys = [*map(counter.text, range(count)), "v0"]
     items = {"type": "object", "properties": {str(key): {"type": "string"} for key in keys}}
-    return list(openapi._validate_map_list({"type": "array", "items": items}, keys, PATH))
+    return list(schema_validation._validate_map_list({"type": "array", "items": items}, keys, PATH))
 
 
 def actions(counter: Counter, count: int) -> list[Any]:

@@ -14,7 +14,7 @@ from kube_fairlead.api import errors, selectors
 from kube_fairlead.api.gvk import GroupResource
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import Operation
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["Criteria", "UnusableCriteria", "is_configuration"]
@@ -91,7 +91,7 @@ class _Rules:
         self._generation = -1
         self._known: dict[tuple[str, str, str, str, str, bool], list[tuple[Resource, frozenset[str]]]] = {}
 
-    def find(self, operation: Operation, objects: Objects) -> Resource | None:
+    def find(self, operation: Operation, objects: ObjectReader) -> Resource | None:
         """The resource as which the write matches; None: no match."""
         if not self._rules:
             return None
@@ -108,7 +108,7 @@ class _Rules:
                 return resource
         return None
 
-    def _candidates(self, operation: Operation, objects: Objects) -> list[tuple[Resource, frozenset[str]]]:
+    def _candidates(self, operation: Operation, objects: ObjectReader) -> list[tuple[Resource, frozenset[str]]]:
         """An exact match of any rule comes before an equivalent match."""
         own = operation.resource
         found = [(own, rule.names) for rule in self._rules if rule.matches(operation, own)]
@@ -162,7 +162,7 @@ class Criteria:
             without_rules=True,
         )
 
-    def match(self, operation: Operation, objects: Objects) -> Resource | None:
+    def match(self, operation: Operation, objects: ObjectReader) -> Resource | None:
         """The resource as which the write matches: its own, or another version of it. None: no match.
 
         Raises:
@@ -180,7 +180,7 @@ class Criteria:
             raise UnusableCriteria(self._problem)
         return found
 
-    def _selects_namespace(self, operation: Operation, objects: Objects) -> bool:
+    def _selects_namespace(self, operation: Operation, objects: ObjectReader) -> bool:
         if self._namespace_selector.empty or (not operation.scope and operation.resource.plural != "namespaces"):
             return True
         if operation.is_namespace and not operation.subresource and operation.obj is not None:

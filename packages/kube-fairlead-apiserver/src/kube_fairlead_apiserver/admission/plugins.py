@@ -36,9 +36,9 @@ from kube_fairlead_apiserver.admission.builtin.service_account import ServiceAcc
 from kube_fairlead_apiserver.admission.builtin.service_addresses import ServiceAddresses
 from kube_fairlead_apiserver.admission.builtin.taint_nodes import TaintNodesByCondition
 from kube_fairlead_apiserver.admission.chain import Chain
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 from kube_fairlead_apiserver.admission.policies.plugin import ValidatingPolicies
-from kube_fairlead_apiserver.admission.webhooks.caller import Caller
+from kube_fairlead_apiserver.admission.webhooks.caller import WebhookCaller
 from kube_fairlead_apiserver.admission.webhooks.mutating import MutatingWebhooks
 from kube_fairlead_apiserver.admission.webhooks.sender import Sender, ServiceResolver
 from kube_fairlead_apiserver.admission.webhooks.services import StoredServices
@@ -69,9 +69,9 @@ def default_chain(
 
     ``authorize`` answers what expressions ask of `authorizer`; it is only called when one does.
     """
-    objects = Objects(store, catalog)
+    objects = ObjectReader(store, catalog)
     metrics = metrics or AdmissionMetrics(clock, DiscardedMetrics())
-    caller = Caller(sender, resolver or StoredServices(objects), clock, ids)
+    caller = WebhookCaller(sender, resolver or StoredServices(objects), clock, ids)
     return Chain(
         [
             NamespaceLifecycle(objects),

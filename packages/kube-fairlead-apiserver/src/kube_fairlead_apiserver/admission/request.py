@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import Operation
-from kube_fairlead_apiserver.admission.versions import convert
+from kube_fairlead_apiserver.admission.version_conversion import convert
 from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["describe", "shown_object", "shown_old_object"]

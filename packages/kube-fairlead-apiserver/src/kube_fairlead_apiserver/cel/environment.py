@@ -130,7 +130,7 @@ class Program:
         return value if value is True or value is False else values.plain(value)
 
 
-class _Vocabulary:
+class _DeclarationSet:
     """Everything some libraries declare, put together once."""
 
     def __init__(self, libraries: Sequence[declarations.Library]) -> None:
@@ -143,5 +143,5 @@ class _Vocabulary:
 
 
 @functools.lru_cache(maxsize=16)
-def _vocabulary(libraries: tuple[declarations.Library, ...]) -> _Vocabulary:
-    return _Vocabulary(libraries)
+def _vocabulary(libraries: tuple[declarations.Library, ...]) -> _DeclarationSet:
+    return _DeclarationSet(libraries)

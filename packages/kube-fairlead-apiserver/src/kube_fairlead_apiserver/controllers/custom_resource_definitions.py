@@ -20,7 +20,7 @@ from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest
 from kube_fairlead_apiserver.registry.resource import Resource, split_key
 from kube_fairlead_apiserver.registry.strategies.custom import custom_resources
-from kube_fairlead_apiserver.storage.records import Change
+from kube_fairlead_apiserver.storage.entries import Change
 
 __all__ = ["DefinitionController"]
 

@@ -18,7 +18,7 @@ from kube_fairlead.api.time import format_time, parse_time
 from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.registry.resource import split_key
-from kube_fairlead_apiserver.storage.records import Change
+from kube_fairlead_apiserver.storage.entries import Change
 from kube_fairlead_apiserver.storage.selection import Selection
 
 __all__ = ["DisruptionController"]

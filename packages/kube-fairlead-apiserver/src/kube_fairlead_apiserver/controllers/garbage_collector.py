@@ -21,7 +21,7 @@ from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.operations.propagation import FOREGROUND, ORPHAN, DeleteRequest
 from kube_fairlead_apiserver.registry.resource import Resource, split_key
-from kube_fairlead_apiserver.storage.records import Change, Entry
+from kube_fairlead_apiserver.storage.entries import Change, Entry
 
 __all__ = ["GarbageCollector"]
 

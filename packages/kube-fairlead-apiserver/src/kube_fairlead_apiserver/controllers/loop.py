@@ -10,8 +10,8 @@ from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.randomness import Randomness
 from kube_fairlead.base.reconcile import reconcile
 from kube_fairlead.base.workqueue import WorkQueue
+from kube_fairlead_apiserver.storage.entries import Change
 from kube_fairlead_apiserver.storage.interface import DiskFull
-from kube_fairlead_apiserver.storage.records import Change
 from kube_fairlead_apiserver.storage.store import StoreStopped
 
 __all__ = ["Controller", "ControllerLoop"]

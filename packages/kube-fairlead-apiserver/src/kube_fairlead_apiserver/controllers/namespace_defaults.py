@@ -14,7 +14,7 @@ from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.registry.resource import split_key
-from kube_fairlead_apiserver.storage.records import Change
+from kube_fairlead_apiserver.storage.entries import Change
 
 __all__ = ["NamespaceDefaults", "default_account", "root_ca"]
 

@@ -21,7 +21,7 @@ from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest
 from kube_fairlead_apiserver.registry.resource import Resource, split_key
-from kube_fairlead_apiserver.storage.records import Change
+from kube_fairlead_apiserver.storage.entries import Change
 from kube_fairlead_apiserver.storage.selection import Selection
 
 __all__ = ["NamespaceController"]
@@ -30,7 +30,7 @@ _HOLDER = "kubernetes"
 _DELETIONS_AT_ONCE = 32  # so that they share commits
 
 
-class _Left(msgspec.Struct):
+class _RemainingContent(msgspec.Struct):
     """The remaining content of a terminating namespace."""
 
     objects: dict[str, int] = {}  # by resource
@@ -112,9 +112,9 @@ class NamespaceController:
         await self._release(key)
         return None
 
-    async def _empty(self, namespace: str) -> _Left:
+    async def _empty(self, namespace: str) -> _RemainingContent:
         """Delete everything in the namespace; returns the remaining content."""
-        left = _Left()
+        left = _RemainingContent()
         refused: list[errors.ApiError] = []
         todo = collections.deque(self._contents(namespace))
 
@@ -150,7 +150,7 @@ class NamespaceController:
             for entry in self._core.store.table(resource.table).page(selection):
                 yield resource, split_key(entry.key)[1]
 
-    async def _report(self, namespace: str, left: _Left) -> None:
+    async def _report(self, namespace: str, left: _RemainingContent) -> None:
         """Write the remaining content into the status."""
         now = format_time(self._core.clock.now())
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from kube_fairlead_apiserver.cel import declarations, nodes
 from kube_fairlead_apiserver.cel.types import Kind
 from kube_fairlead_apiserver.crd.estimates import COST_MAX, UNKNOWN, Estimator, Size, add, multiply, scale
-from kube_fairlead_apiserver.crd.sizes import Declared
+from kube_fairlead_apiserver.crd.sizes import DeclType
 
 __all__ = ["call_cost", "estimate"]
 
@@ -30,7 +30,7 @@ _TEXTUAL = frozenset({"string", "bytes"})
 _CONSTANT_EQUALITY = frozenset({"net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver"})
 
 
-def estimate(root: nodes.Expr, declared: Declared) -> int:
+def estimate(root: nodes.Expr, declared: DeclType) -> int:
     """The most that an expression over values of the declared type can cost."""
     return Estimator(declared, call_cost).cost(root)
 

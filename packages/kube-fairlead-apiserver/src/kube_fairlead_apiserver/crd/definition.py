@@ -22,11 +22,11 @@ from kube_fairlead_apiserver.crd.printer_columns import Columns
 from kube_fairlead_apiserver.crd.schema_decoder import read_schema
 from kube_fairlead_apiserver.jsonpath import print_value
 from kube_fairlead_apiserver.schema import validation
-from kube_fairlead_apiserver.schema.correlation import Pair
+from kube_fairlead_apiserver.schema.correlation import CorrelatedValue
 from kube_fairlead_apiserver.schema.defaulting import apply_defaults, prune_nulls
-from kube_fairlead_apiserver.schema.embedded import coerce_embedded
-from kube_fairlead_apiserver.schema.lists import validate_lists
-from kube_fairlead_apiserver.schema.model import Node, compile_schema
+from kube_fairlead_apiserver.schema.embedded_resources import coerce_embedded
+from kube_fairlead_apiserver.schema.list_uniqueness import validate_lists
+from kube_fairlead_apiserver.schema.model import SchemaNode, compile_schema
 from kube_fairlead_apiserver.schema.pruning import prune
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class CustomResourceKind(msgspec.Struct, frozen=True):
     served: bool
     storage: bool
     warning: str  # the warning for requests of a deprecated version; empty if it is not deprecated
-    node: Node
+    node: SchemaNode
     make_rules: Callable[[], RuleTree | None]  # compiled when the first object is validated
     columns: Columns
     has_status: bool
@@ -132,7 +132,7 @@ class CustomResourceKind(msgspec.Struct, frozen=True):
         errors: list[FieldError] = []
         status = self.node.properties.get("status")
         if status is not None and "status" in obj:
-            pair = Pair(self.node, obj, old).field("status")
+            pair = CorrelatedValue(self.node, obj, old).field("status")
             errors += validation.validate_schema(status, obj["status"], FieldPath("status"), pair)
         errors += self._validate_scale(obj, spec=False)
         if not validate_lists(self.node, old):
@@ -259,7 +259,7 @@ def _compile(crd: Json, version: Json) -> CustomResourceKind:
     if not names.get("plural"):
         names = spec["names"]
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    node = compile_schema(schema) if schema else Node(type="object", preserve_unknown_fields=True)
+    node = compile_schema(schema) if schema else SchemaNode(type="object", preserve_unknown_fields=True)
     subresources = version.get("subresources") or {}
     return CustomResourceKind(
         group=spec["group"],
@@ -286,7 +286,7 @@ def _compile(crd: Json, version: Json) -> CustomResourceKind:
     )
 
 
-def _compile_rules(node: Node) -> RuleTree | None:
+def _compile_rules(node: SchemaNode) -> RuleTree | None:
     from kube_fairlead_apiserver.schema import (
         validation_rules,  # brings in CEL, which a server without custom kinds never needs
     )

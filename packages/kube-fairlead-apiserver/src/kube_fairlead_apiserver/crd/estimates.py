@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from kube_fairlead_apiserver.cel import declarations, nodes
 from kube_fairlead_apiserver.cel.types import CelType, Kind
-from kube_fairlead_apiserver.crd.sizes import Declared
+from kube_fairlead_apiserver.crd.sizes import DeclType
 
 __all__ = ["COST_MAX", "UNKNOWN", "CallCost", "Estimator", "Size", "add", "multiply", "scale"]
 
@@ -91,7 +91,7 @@ class _Local:
 class Estimator:
     """One walk over one expression; notes sizes and paths as it goes. What calls cost comes from outside."""
 
-    def __init__(self, declared: Declared, call_cost: CallCost) -> None:
+    def __init__(self, declared: DeclType, call_cost: CallCost) -> None:
         self._declared = declared
         self._call_cost = call_cost
         self._paths: dict[int, tuple[str, ...]] = {}

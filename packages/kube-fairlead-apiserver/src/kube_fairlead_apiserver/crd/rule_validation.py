@@ -103,7 +103,7 @@ class RuleContext:
         return errors
 
     def _check_costs(
-        self, rule: Rule, env: environment.Environment, declared: sizes.Declared, path: FieldPath
+        self, rule: Rule, env: environment.Environment, declared: sizes.DeclType, path: FieldPath
     ) -> list[FieldError]:
         errors: list[FieldError] = []
         times = self.occurrences

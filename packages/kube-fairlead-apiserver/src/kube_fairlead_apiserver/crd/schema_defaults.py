@@ -14,8 +14,8 @@ import msgspec
 from kube_fairlead.api.fielderrors import FieldError, FieldPath, aggregate
 from kube_fairlead_apiserver.schema import validation_rules
 from kube_fairlead_apiserver.schema.defaulting import copy_json
-from kube_fairlead_apiserver.schema.embedded import coerce_embedded, validate_embedded
-from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.schema.embedded_resources import coerce_embedded, validate_embedded
+from kube_fairlead_apiserver.schema.model import SchemaNode
 from kube_fairlead_apiserver.schema.pruning import prune
 from kube_fairlead_apiserver.schema.validation import validate_schema
 
@@ -27,19 +27,19 @@ _META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Place:
+class _DefaultContext:
     """Where a default stands: the resource around it, and how to build that resource from the default alone."""
 
-    root: Node
+    root: SchemaNode
     wrap: Wrap
     inside_metadata: bool
     require_pruned: bool
 
 
-def validate_defaults(node: Node, path: FieldPath, *, require_pruned: bool = True) -> list[FieldError]:
+def validate_defaults(node: SchemaNode, path: FieldPath, *, require_pruned: bool = True) -> list[FieldError]:
     """Errors of every default below a schema's root."""
     root = dataclasses.replace(node, embedded_resource=True)
-    place = _Place(root, _resource, inside_metadata=False, require_pruned=require_pruned)
+    place = _DefaultContext(root, _resource, inside_metadata=False, require_pruned=require_pruned)
     return list(_walk(root, path, place))
 
 
@@ -47,7 +47,7 @@ def _resource(value: Any) -> Any:
     return {"apiVersion": "validation/v1", "kind": "Validation", **value}
 
 
-def _walk(node: Node, path: FieldPath, place: _Place) -> Iterator[FieldError]:
+def _walk(node: SchemaNode, path: FieldPath, place: _DefaultContext) -> Iterator[FieldError]:
     if node.embedded_resource:
         place = dataclasses.replace(place, root=node, wrap=_resource, inside_metadata=False)
     if node.default is not None:
@@ -68,7 +68,7 @@ def _wrap_field(wrap: Wrap, name: str) -> Wrap:
     return lambda value: wrap({name: value})
 
 
-def _inside_metadata(node: Node, path: FieldPath, place: _Place) -> Iterator[FieldError]:
+def _inside_metadata(node: SchemaNode, path: FieldPath, place: _DefaultContext) -> Iterator[FieldError]:
     resource = place.wrap(copy_json(node.default))
     error, _ = coerce_embedded(place.root, resource)
     if error is not None:
@@ -81,7 +81,7 @@ def _inside_metadata(node: Node, path: FieldPath, place: _Place) -> Iterator[Fie
     yield from _values(node, path, place)
 
 
-def _outside_metadata(node: Node, path: FieldPath, place: _Place) -> Iterator[FieldError]:
+def _outside_metadata(node: SchemaNode, path: FieldPath, place: _DefaultContext) -> Iterator[FieldError]:
     if place.require_pruned and prune(node, copy_json(node.default), root=node.embedded_resource):
         yield FieldError.invalid(path, node.default, "must not have unknown fields")
     error, _ = coerce_embedded(node, copy_json(node.default), root=node.embedded_resource)
@@ -95,7 +95,7 @@ def _outside_metadata(node: Node, path: FieldPath, place: _Place) -> Iterator[Fi
     yield from _values(node, path, place)
 
 
-def _values(node: Node, path: FieldPath, place: _Place) -> Iterator[FieldError]:
+def _values(node: SchemaNode, path: FieldPath, place: _DefaultContext) -> Iterator[FieldError]:
     errors = validate_schema(node, node.default, path)
     if not errors:
         # A default must pass as a value that is already there and as one that appears.

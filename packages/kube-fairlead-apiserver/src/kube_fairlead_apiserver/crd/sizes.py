@@ -13,9 +13,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from kube_fairlead_apiserver.cel import escaping
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 
-__all__ = ["REQUEST_BYTES_MAX", "Declared", "declare", "occurrences"]
+__all__ = ["REQUEST_BYTES_MAX", "DeclType", "declare", "occurrences"]
 
 REQUEST_BYTES_MAX = 3 * 1024 * 1024
 _STRING_MIN = 2  # ""
@@ -25,18 +25,18 @@ _SCALARS = {"boolean": 4, "integer": 1, "number": 1}  # shortest as JSON
 
 
 @dataclasses.dataclass(slots=True)
-class Declared:
+class DeclType:
     """One type as CEL declares it: at most so many elements, at least so many bytes as JSON."""
 
     elements_max: int = 0
     bytes_min: int = 0
-    fields: Mapping[str, Declared] = dataclasses.field(default_factory=dict)  # by CEL identifier
-    element: Declared | None = None
-    key: Declared | None = None
+    fields: Mapping[str, DeclType] = dataclasses.field(default_factory=dict)  # by CEL identifier
+    element: DeclType | None = None
+    key: DeclType | None = None
 
-    def at(self, path: Sequence[str]) -> Declared | None:
+    def at(self, path: Sequence[str]) -> DeclType | None:
         """The type at a path of field names, ``@items``, ``@values`` and ``@keys``; None where it leads nowhere."""
-        found: Declared | None = self
+        found: DeclType | None = self
         for name in path:
             if found is None:
                 return None
@@ -49,29 +49,29 @@ class Declared:
         return found
 
 
-_STRING = Node(type="string")
-_METADATA = Node(type="object", properties={"name": _STRING, "generateName": _STRING})
+_STRING = SchemaNode(type="string")
+_METADATA = SchemaNode(type="object", properties={"name": _STRING, "generateName": _STRING})
 
 
-def declare(node: Node, *, resource: bool = False) -> Declared | None:
+def declare(node: SchemaNode, *, resource: bool = False) -> DeclType | None:
     """The declaration of a schema, None for what expressions cannot see. ``resource``: values are whole resources."""
     source = node.source
     if node.int_or_string:
-        return Declared(_text_max(source.get("maxLength"), 4) or REQUEST_BYTES_MAX - 2, 1)
+        return DeclType(_text_max(source.get("maxLength"), 4) or REQUEST_BYTES_MAX - 2, 1)
     if node.type == "array":
         items = None if node.items is None else declare(node.items, resource=node.items.embedded_resource)
         if items is None:
             return None
         bound = source.get("maxItems")
         most = max(0, bound) if bound is not None else (REQUEST_BYTES_MAX - 2) // (items.bytes_min + 1)
-        return Declared(most, _OBJECT_MIN, element=items)
+        return DeclType(most, _OBJECT_MIN, element=items)
     if node.type == "object":
         if node.additional is not None and node.additional is not ANYTHING:
             return _declare_map(node, node.additional)
         return _declare_object(node, resource=resource)
     if node.type == "string":
         return _declare_string(node)
-    return Declared(0, _SCALARS[node.type]) if node.type in _SCALARS else None
+    return DeclType(0, _SCALARS[node.type]) if node.type in _SCALARS else None
 
 
 def _text_max(length: int | None, factor: int) -> int | None:
@@ -79,21 +79,21 @@ def _text_max(length: int | None, factor: int) -> int | None:
     return None if length is None else max(0, length) * factor
 
 
-def _declare_map(node: Node, additional: Node) -> Declared | None:
+def _declare_map(node: SchemaNode, additional: SchemaNode) -> DeclType | None:
     values = declare(additional, resource=additional.embedded_resource)
     if values is None:
         return None
     bound = node.source.get("maxProperties")
     # A key, its quotes, colon and comma come to at least six bytes.
     most = max(0, bound) if bound is not None else (REQUEST_BYTES_MAX - 2) // (values.bytes_min + 6)
-    return Declared(most, _OBJECT_MIN, element=values, key=Declared(0, _STRING_MIN))
+    return DeclType(most, _OBJECT_MIN, element=values, key=DeclType(0, _STRING_MIN))
 
 
-def _declare_object(node: Node, *, resource: bool) -> Declared:
+def _declare_object(node: SchemaNode, *, resource: bool) -> DeclType:
     properties = dict(node.properties)
     if resource:
         properties |= {"apiVersion": _STRING, "kind": _STRING, "metadata": _METADATA}
-    fields: dict[str, Declared] = {}
+    fields: dict[str, DeclType] = {}
     bytes_min = _OBJECT_MIN
     for name, child in properties.items():
         declared = declare(child, resource=child.embedded_resource)
@@ -104,18 +104,18 @@ def _declare_object(node: Node, *, resource: bool) -> Declared:
             fields[identifier] = declared
         if name in node.required and child.default is None:
             bytes_min += len(name.encode()) + declared.bytes_min + 4
-    return Declared(0, bytes_min, fields)
+    return DeclType(0, bytes_min, fields)
 
 
-def _declare_string(node: Node) -> Declared:
+def _declare_string(node: SchemaNode) -> DeclType:
     source = node.source
     if node.format in _FORMATS:
         longest, shortest = _FORMATS[node.format]
-        return Declared(longest, shortest)
+        return DeclType(longest, shortest)
     bounded = _text_max(source.get("maxLength"), 1 if node.format == "byte" else 4)
     if bounded is None and node.format != "byte" and source.get("enum"):
         bounded = max((len(text.encode()) for text in source["enum"] if isinstance(text, str)), default=0)
-    return Declared(REQUEST_BYTES_MAX - 2 if bounded is None else bounded, _STRING_MIN)
+    return DeclType(REQUEST_BYTES_MAX - 2 if bounded is None else bounded, _STRING_MIN)
 
 
 def occurrences(schema: Mapping[str, object]) -> int | None:

@@ -16,7 +16,7 @@ from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd.structural import conversion_problem
 from kube_fairlead_apiserver.schema.field_paths import resolve_field_path
-from kube_fairlead_apiserver.schema.model import Node, compile_schema
+from kube_fairlead_apiserver.schema.model import SchemaNode, compile_schema
 
 __all__ = [
     "validate_columns",
@@ -118,7 +118,7 @@ def validate_selectable_fields(
     if problem:
         parent = FieldPath(str(path).removesuffix(".selectableFields"))
         yield FieldError.invalid(parent.child("schema.openAPIV3Schema"), "", problem)
-    node = Node() if problem else compile_schema(schema)
+    node = SchemaNode() if problem else compile_schema(schema)
     seen: set[str] = set()
     for index, field in enumerate(fields):
         where = path.index(index).child("jsonPath")

@@ -18,7 +18,7 @@ from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.cel import string_formats
-from kube_fairlead_apiserver.crd import openapi, structural
+from kube_fairlead_apiserver.crd import schema_validation, structural
 from kube_fairlead_apiserver.crd.conditions import (
     APPROVED_ANNOTATION,
     approval_state,
@@ -56,10 +56,12 @@ _FORBIDDEN_AT_ROOT = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Asked:
+class _ValidationOptions:
     """What is asked of this CRD; an update does not ask what the stored one never satisfied."""
 
-    limits: openapi.Limits = dataclasses.field(default_factory=openapi.Limits)
+    limits: schema_validation.SchemaRequirements = dataclasses.field(
+        default_factory=schema_validation.SchemaRequirements
+    )
     schema: bool = True
     structural: bool = True
     pruned_defaults: bool = True
@@ -70,7 +72,7 @@ class _Asked:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Shared:
+class _InternalSpec:
     """A spec with what all versions share at the top, and only differences in the versions."""
 
     versions: list[Json]
@@ -84,7 +86,7 @@ def validate_create(crd: Json, *, webhooks: bool = False) -> list[FieldError]:
     """Errors of a new CRD, defaults applied. Without ``webhooks`` this server cannot convert through one."""
     if errors := _unreadable(crd["spec"]):
         return errors
-    errors = [*_validate_name(crd), *_validate_spec(crd["spec"], _Asked(webhooks=webhooks))]
+    errors = [*_validate_name(crd), *_validate_spec(crd["spec"], _ValidationOptions(webhooks=webhooks))]
     return [*errors, *_validate_rest(crd, None)]
 
 
@@ -93,7 +95,7 @@ def validate_update(crd: Json, old: Json, *, webhooks: bool = False) -> list[Fie
     spec, before = crd["spec"], old["spec"]
     if errors := _unreadable(spec):
         return errors
-    errors = [*_validate_spec(spec, _asked_after(spec, before, webhooks=webhooks))]
+    errors = [*_validate_spec(spec, _options_of_update(spec, before, webhooks=webhooks))]
     fixed = [("group",), ("names", "plural")]
     if is_established(old):
         fixed = [("scope",), ("names", "kind"), *fixed]
@@ -120,7 +122,7 @@ def unrecognized_formats(crd: Json) -> list[str]:
         return False
 
     for schema in _schemas(crd["spec"]):
-        openapi.any_schema(schema, note)
+        schema_validation.any_schema(schema, note)
     return list(found)
 
 
@@ -205,7 +207,7 @@ def _schemas(spec: Json) -> Iterator[Json]:
             yield schema
 
 
-def _asked_after(spec: Json, before: Json, *, webhooks: bool) -> _Asked:
+def _options_of_update(spec: Json, before: Json, *, webhooks: bool) -> _ValidationOptions:
     """What an update of this stored spec is asked: everything that it satisfied itself."""
     nowhere = FieldPath()
 
@@ -213,7 +215,7 @@ def _asked_after(spec: Json, before: Json, *, webhooks: bool) -> _Asked:
         return bool(structural.conversion_problem(schema) or structural.validate_structural(schema, nowhere))
 
     def nowhere_in(holds: Any) -> bool:
-        return not any(openapi.any_schema(schema, holds) for schema in _schemas(before))
+        return not any(schema_validation.any_schema(schema, holds) for schema in _schemas(before))
 
     old_versions = before.get("versions") or []
     old_selectable = {version["name"]: version.get("selectableFields") or [] for version in old_versions}
@@ -224,17 +226,19 @@ def _asked_after(spec: Json, before: Json, *, webhooks: bool) -> _Asked:
         and version.get("selectableFields") == old_selectable[version["name"]]
     }
     review = ((before.get("conversion") or {}).get("webhook") or {}).get("conversionReviewVersions") or ()
-    return _Asked(
-        limits=openapi.Limits(
-            valid_types=nowhere_in(lambda schema: schema.get("type", "") not in {"", *openapi.TYPES}),
+    return _ValidationOptions(
+        limits=schema_validation.SchemaRequirements(
+            valid_types=nowhere_in(lambda schema: schema.get("type", "") not in {"", *schema_validation.TYPES}),
             atomic_sets=nowhere_in(
                 lambda schema: (
                     schema.get("x-kubernetes-list-type") == "set"
                     and isinstance(schema.get("items"), dict)
-                    and bool([*openapi.set_of_granular_items(schema, nowhere)])
+                    and bool([*schema_validation.set_of_granular_items(schema, nowhere)])
                 )
             ),
-            complete_map_keys=nowhere_in(lambda schema: bool([*openapi.validate_keyed_lists(schema, nowhere)])),
+            complete_map_keys=nowhere_in(
+                lambda schema: bool([*schema_validation.validate_keyed_lists(schema, nowhere)])
+            ),
         ),
         schema=all((version.get("schema") or {}).get("openAPIV3Schema") is not None for version in old_versions),
         structural=not any(broken(schema) for schema in _schemas(before)),
@@ -258,24 +262,24 @@ def _asked_after(spec: Json, before: Json, *, webhooks: bool) -> _Asked:
     )
 
 
-def _share(spec: Json) -> _Shared:
+def _internal_spec(spec: Json) -> _InternalSpec:
     versions = spec.get("versions") or []
 
     def agreed(key: str) -> Any:
         values = [version.get(key) or None if key != "subresources" else version.get(key) for version in versions]
         return values[0] if values and all(value == values[0] for value in values) else None
 
-    shared = {key: agreed(key) for key in ("schema", "subresources", "additionalPrinterColumns", "selectableFields")}
-    return _Shared(
-        [{key: value for key, value in version.items() if shared.get(key) is None} for version in versions],
-        shared["schema"],
-        shared["subresources"],
-        shared["additionalPrinterColumns"] or [],
-        shared["selectableFields"] or [],
+    internal = {key: agreed(key) for key in ("schema", "subresources", "additionalPrinterColumns", "selectableFields")}
+    return _InternalSpec(
+        [{key: value for key, value in version.items() if internal.get(key) is None} for version in versions],
+        internal["schema"],
+        internal["subresources"],
+        internal["additionalPrinterColumns"] or [],
+        internal["selectableFields"] or [],
     )
 
 
-def _validate_spec(spec: Json, asked: _Asked) -> Iterator[FieldError]:
+def _validate_spec(spec: Json, options: _ValidationOptions) -> Iterator[FieldError]:
     group = spec.get("group") or ""
     if not group:
         yield FieldError.required(_SPEC.child("group"))
@@ -288,18 +292,20 @@ def _validate_spec(spec: Json, asked: _Asked) -> Iterator[FieldError]:
         yield FieldError.required(_SPEC.child("scope"))
     elif scope not in {"Cluster", "Namespaced"}:
         yield FieldError.not_supported(_SPEC.child("scope"), scope, ("Cluster", "Namespaced"))
-    shared = _share(spec)
+    internal = _internal_spec(spec)
     preserve = bool(spec.get("preserveUnknownFields"))
     if not preserve:
-        asked = dataclasses.replace(asked, structural=True)
-    yield from _require_schemas(spec, asked)
-    if any(openapi.any_schema(schema, lambda part: part.get("default") is not None) for schema in _schemas(spec)):
-        asked = dataclasses.replace(asked, structural=True)
+        options = dataclasses.replace(options, structural=True)
+    yield from _require_schemas(spec, options)
+    if any(
+        schema_validation.any_schema(schema, lambda part: part.get("default") is not None) for schema in _schemas(spec)
+    ):
+        options = dataclasses.replace(options, structural=True)
         if preserve:
             problem = "must be false in order to use defaults in the schema"
             yield FieldError.invalid(_SPEC.child("preserveUnknownFields"), True, problem)
-    for index, version in enumerate(shared.versions):
-        yield from _validate_version(version, shared, _SPEC.child("versions").index(index), asked)
+    for index, version in enumerate(internal.versions):
+        yield from _validate_version(version, internal, _SPEC.child("versions").index(index), options)
     yield from _validate_version_list(spec)
     wanted = spec.get("names") or {}
     for key in ("plural", "singular", "kind", "listKind"):
@@ -311,30 +317,30 @@ def _validate_spec(spec: Json, asked: _Asked) -> Iterator[FieldError]:
     )
     first = next((version.get("name", "") for version in spec.get("versions") or ()), "")
     where = _SPEC.child("validation")
-    yield from _validate_schema(shared.validation, where, asked, version=first, has_status=has_status)
-    yield from validate_subresources(shared.subresources, _SPEC.child("subresources"))
-    yield from validate_columns(shared.columns, _SPEC.child("additionalPrinterColumns"))
-    if shared.selectable:
+    yield from _validate_schema(internal.validation, where, options, version=first, has_status=has_status)
+    yield from validate_subresources(internal.subresources, _SPEC.child("subresources"))
+    yield from validate_columns(internal.columns, _SPEC.child("additionalPrinterColumns"))
+    if internal.selectable:
         where = _SPEC.child("selectableFields")
-        if shared.validation is None:
+        if internal.validation is None:
             yield FieldError.invalid(where, "", "may only be set when validations.schema is included")
         else:
-            yield from validate_selectable_fields(shared.selectable, shared.validation, where, may_be_many=False)
+            yield from validate_selectable_fields(internal.selectable, internal.validation, where, may_be_many=False)
     yield from validate_conversion(
         spec.get("conversion") or {},
         _SPEC.child("conversion"),
         preserve_unknown_fields=preserve,
-        require_review_version=asked.review_version,
-        webhooks=asked.webhooks,
+        require_review_version=options.review_version,
+        webhooks=options.webhooks,
     )
 
 
-def _require_schemas(spec: Json, asked: _Asked) -> Iterator[FieldError]:
+def _require_schemas(spec: Json, options: _ValidationOptions) -> Iterator[FieldError]:
     for index, version in enumerate(spec.get("versions") or ()):
         if (version.get("schema") or {}).get("openAPIV3Schema") is not None:
             continue
         where = _SPEC.child("versions").index(index).child("schema", "openAPIV3Schema")
-        if asked.schema:
+        if options.schema:
             yield FieldError.required(where)
         elif version.get("served") and not spec.get("preserveUnknownFields"):
             yield FieldError.required(where, "because otherwise all fields are pruned")
@@ -352,7 +358,9 @@ def _validate_version_list(spec: Json) -> Iterator[FieldError]:
         yield FieldError.invalid(_SPEC.child("version"), found[0], ",".join(messages))
 
 
-def _validate_version(version: Json, shared: _Shared, path: FieldPath, asked: _Asked) -> Iterator[FieldError]:
+def _validate_version(
+    version: Json, internal: _InternalSpec, path: FieldPath, options: _ValidationOptions
+) -> Iterator[FieldError]:
     name = version.get("name", "")
     if messages := names.dns1035_label(name):
         yield FieldError.invalid(path.child("name"), name, ",".join(messages))
@@ -360,10 +368,10 @@ def _validate_version(version: Json, shared: _Shared, path: FieldPath, asked: _A
     for problem in _deprecation_problems(version):
         yield FieldError.invalid(path.child("deprecationWarning"), warning, problem)
     subresources = version.get("subresources")
-    effective = subresources if shared.subresources is None else shared.subresources
+    effective = subresources if internal.subresources is None else internal.subresources
     has_status = (effective or {}).get("status") is not None
     where = path.child("schema")
-    yield from _validate_schema(version.get("schema"), where, asked, version=name, has_status=has_status)
+    yield from _validate_schema(version.get("schema"), where, options, version=name, has_status=has_status)
     yield from validate_subresources(subresources, path.child("subresources"))
     yield from validate_columns(version.get("additionalPrinterColumns") or [], path.child("additionalPrinterColumns"))
     if selectable := version.get("selectableFields"):
@@ -373,7 +381,7 @@ def _validate_version(version: Json, shared: _Shared, path: FieldPath, asked: _A
             problem = "may only be set when `version.schema.openAPIV3Schema` is not included"
             yield FieldError.invalid(where, "", problem)
         else:
-            many = name in asked.many_selectable_fields
+            many = name in options.many_selectable_fields
             yield from validate_selectable_fields(selectable, schema, where, may_be_many=many)
 
 
@@ -396,7 +404,7 @@ def _deprecation_problems(version: Json) -> Iterator[str]:
 
 
 def _validate_schema(
-    validation: Json | None, path: FieldPath, asked: _Asked, *, version: str, has_status: bool
+    validation: Json | None, path: FieldPath, options: _ValidationOptions, *, version: str, has_status: bool
 ) -> Iterator[FieldError]:
     schema = (validation or {}).get("openAPIV3Schema")
     if schema is None:
@@ -411,16 +419,16 @@ def _validate_schema(
         )
     context: RuleContext | None = None
     unstructured = ""
-    extended = openapi.any_schema(schema, _uses_extensions)
-    if asked.structural or extended:
+    extended = schema_validation.any_schema(schema, _uses_extensions)
+    if options.structural or extended:
         unstructured = structural.conversion_problem(schema)
         if not unstructured:
             problems = structural.validate_structural(schema, where) or validate_defaults(
-                compile_schema(schema), where, require_pruned=asked.pruned_defaults
+                compile_schema(schema), where, require_pruned=options.pruned_defaults
             )
             errors += problems
-            context = None if problems else RuleContext(limited=version not in asked.unchanged)
-    errors += openapi.validate_openapi(schema, where, asked.limits, context)
+            context = None if problems else RuleContext(limited=version not in options.unchanged)
+    errors += schema_validation.validate_openapi(schema, where, options.limits, context)
     if unstructured and not errors:
         errors.append(FieldError.invalid(where, "", unstructured))
     if context is not None:

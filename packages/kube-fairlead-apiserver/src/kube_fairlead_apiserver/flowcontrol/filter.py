@@ -1,4 +1,4 @@
-"""The filter that carries out the decisions of `queues` and `turns`: requests wait here, or are rejected.
+"""The flow control filter: requests wait here or are rejected, as `queue_set` and `fair_queue` decide.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/server/filters/maxinflight.go,
     k8s.io/apiserver@v0.36.4/pkg/server/filters/priority-and-fairness.go
@@ -18,8 +18,8 @@ from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.metrics import Metrics
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.flowcontrol.metrics import FlowMetrics
-from kube_fairlead_apiserver.flowcontrol.pacer import Pacer, Step, UserShare
-from kube_fairlead_apiserver.flowcontrol.queues import Limits, Phase, Queues, Ticket
+from kube_fairlead_apiserver.flowcontrol.queue_set import Limits, QueuedRequest, QueuePhase, QueueSet
+from kube_fairlead_apiserver.flowcontrol.step_scheduler import Step, StepScheduler, UserFlow
 from kube_fairlead_apiserver.http.messages import MAX_BODY_BYTES, Request, Response
 from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_apiserver.settings import (
@@ -66,46 +66,46 @@ class Budgets(msgspec.Struct, frozen=True):
     queue_seconds: float = REQUEST_QUEUE_SECONDS  # time that a request waits for its start before it is rejected
 
 
-class _Level:
-    """One kind of request: its queues, and the futures of queued requests."""
+class _PriorityLevel:
+    """One kind of request (read-only, mutating, probe): its queues, and the futures of queued requests."""
 
     def __init__(
         self, name: str, limits: Limits, metrics: FlowMetrics, clock: Clock, queue_seconds: float | None
     ) -> None:
         self._clock = clock
         self._queue_seconds = queue_seconds
-        self.queues = Queues(limits)
+        self.queues = QueueSet(limits)
         self.metrics = metrics.level(name, self.queues)
-        self._sleepers: dict[Ticket, asyncio.Future[None]] = {}
+        self._sleepers: dict[QueuedRequest, asyncio.Future[None]] = {}
 
-    async def wait(self, ticket: Ticket) -> None:
+    async def wait(self, queued: QueuedRequest) -> None:
         """Return when the request may start, or is rejected."""
-        sleeper = self._sleepers[ticket] = asyncio.get_running_loop().create_future()
+        sleeper = self._sleepers[queued] = asyncio.get_running_loop().create_future()
         try:
             async with self._clock.timeout(self._queue_seconds):
                 await sleeper
         except TimeoutError:
             # It may have been decided at the same time; that decision holds.
-            self._wake(self.queues.expire(ticket))
+            self._wake(self.queues.expire(queued))
         except asyncio.CancelledError:
-            self.leave(ticket)
+            self.leave(queued)
             raise
         finally:
-            del self._sleepers[ticket]
+            del self._sleepers[queued]
 
-    def answered(self, ticket: Ticket, size: int, *, stream: bool) -> None:
-        """A request has its response."""
-        if started := self.queues.answer(ticket, size, stream=stream):
+    def answered(self, queued: QueuedRequest, size: int, *, stream: bool) -> None:
+        """Release what a request with a response no longer needs."""
+        if started := self.queues.answer(queued, size, stream=stream):
             self._wake(started)
 
-    def leave(self, ticket: Ticket) -> None:
-        """A request ends."""
-        if started := self.queues.leave(ticket):
+    def leave(self, queued: QueuedRequest) -> None:
+        """End a request."""
+        if started := self.queues.leave(queued):
             self._wake(started)
 
-    def _wake(self, started: list[Ticket]) -> None:
-        for ticket in started:
-            sleeper = self._sleepers[ticket]
+    def _wake(self, started: list[QueuedRequest]) -> None:
+        for queued in started:
+            sleeper = self._sleepers[queued]
             if not sleeper.done():
                 sleeper.set_result(None)
 
@@ -122,11 +122,11 @@ class FlowControl:
         counted = FlowMetrics(metrics)
         self._clock = clock
         self._enforced = budgets.enforced
-        self._pacer = Pacer(clock)
+        self._scheduler = StepScheduler(clock)
         seconds = budgets.queue_seconds
-        self._reading = _Level("readOnly", _limits(budgets.reading), counted, clock, seconds)
-        self._mutating = _Level("mutating", _limits(budgets.mutating), counted, clock, seconds)
-        self._probes = _Level("probes", _NO_LIMITS, counted, clock, None)
+        self._reading = _PriorityLevel("readOnly", _limits(budgets.reading), counted, clock, seconds)
+        self._mutating = _PriorityLevel("mutating", _limits(budgets.mutating), counted, clock, seconds)
+        self._probes = _PriorityLevel("probes", _NO_LIMITS, counted, clock, None)
 
     @property
     def open_watches(self) -> int:
@@ -143,110 +143,110 @@ class FlowControl:
         """
         if request.trusted_user is not None or _MASTERS in user.groups or not self._enforced:
             self._settle(request)
-            request.lane = None  # the connection may have carried requests of a user that has to wait
+            request.flow = None  # the connection may have carried requests of a user that has to wait
             return await answer()
         if info.is_resource or info.path[1:].partition("/")[0] not in _PROBES:
             level = self._reading if info.verb in _READING else self._mutating
             selector = max(0, len(request.target) - _SHORT_SELECTOR_BYTES)
-            ticket = Ticket(user.name, _body_bytes(request), stream=info.verb == "watch", selector=selector)
-            share = self._pacer.share(user.name)
+            queued = QueuedRequest(user.name, _body_bytes(request), stream=info.verb == "watch", selector=selector)
+            flow = self._scheduler.flow(user.name)
         else:
-            level, ticket = self._probes, Ticket(request.client_address, 0, stream=False)
-            share = self._pacer.share(_of_address(request.client_address))
+            level, queued = self._probes, QueuedRequest(request.client_address, 0, stream=False)
+            flow = self._scheduler.flow(_of_address(request.client_address))
         # The connection has already waited for the turn if it carried requests of this user before.
-        set_aside = request.set_aside
-        if set_aside and request.lane is not share:
+        reserved = request.reserved
+        if reserved and request.flow is not flow:
             self._settle(request)
-            set_aside = 0.0
-        request.lane = share
-        if not level.queues.arrive(ticket):
-            set_aside = await self._wait(level, ticket, share)
-        elif not set_aside:
-            set_aside = self._pacer.take(share) or await self._wait(level, ticket, share)
-        if ticket.refusal is not None:
-            level.metrics.refused(ticket.refusal)
-            self._pacer.ran(share, 0.0, set_aside)
+            reserved = 0.0
+        request.flow = flow
+        if not level.queues.arrive(queued):
+            reserved = await self._wait(level, queued, flow)
+        elif not reserved:
+            reserved = self._scheduler.take(flow) or await self._wait(level, queued, flow)
+        if queued.rejection is not None:
+            level.metrics.count_rejected(queued.rejection)
+            self._scheduler.ran(flow, 0.0, reserved)
             raise errors.too_many_requests(_TOO_MANY, _RETRY_AFTER_SECONDS)
         level.metrics.dispatched.inc()
         try:
-            response: Response = await self._pacer.run(share, answer(), set_aside)
+            response: Response = await self._scheduler.run(flow, answer(), reserved)
             body = response.body
             if isinstance(body, bytes):
-                level.answered(ticket, len(body), stream=False)
+                level.answered(queued, len(body), stream=False)
             elif isinstance(body, list):
-                level.answered(ticket, sum(map(len, body)), stream=False)
+                level.answered(queued, sum(map(len, body)), stream=False)
             else:
-                level.answered(ticket, 0, stream=True)
+                level.answered(queued, 0, stream=True)
         except BaseException:
-            level.leave(ticket)
+            level.leave(queued)
             raise
-        response.on_sent = functools.partial(level.leave, ticket)
+        response.on_sent = functools.partial(level.leave, queued)
         return response
 
-    def unidentified(self, address: str) -> UserShare | None:
-        """The lane of an address's unidentified connections."""
-        return self._pacer.share(("handshake", address), _NEWCOMER_PRESENT_SECONDS) if self._enforced else None
+    def unidentified(self, address: str) -> UserFlow | None:
+        """Return the flow of an address's unidentified connections."""
+        return self._scheduler.flow(("handshake", address), _NEWCOMER_PRESENT_SECONDS) if self._enforced else None
 
-    def take_turn_of(self, lane: UserShare, step: Step) -> float:
-        """The time set aside if it is the turn of a connection's user; else 0, and ``step`` is called at its turn."""
-        set_aside = self._pacer.take(lane)
-        if not set_aside:
-            self._pacer.call_in_turn(lane, step)
-        return set_aside
+    def take_turn(self, flow: UserFlow, step: Step) -> float:
+        """Return the seconds reserved if it is the flow's turn; else 0, and ``step`` is called at its turn."""
+        reserved = self._scheduler.take(flow)
+        if not reserved:
+            self._scheduler.call_in_turn(flow, step)
+        return reserved
 
-    def ran(self, lane: UserShare, seconds: float, set_aside: float) -> None:
+    def ran(self, flow: UserFlow, seconds: float, reserved: float) -> None:
         """Charge a turn that was used for something other than a request."""
-        self._pacer.ran(lane, seconds, set_aside)
+        self._scheduler.ran(flow, seconds, reserved)
 
-    def withdraw(self, lane: UserShare, step: Step) -> None:
+    def withdraw(self, flow: UserFlow, step: Step) -> None:
         """Cancel the call of ``step``: the connection is closed."""
-        self._pacer.withdraw(lane, step)
+        self._scheduler.withdraw(flow, step)
 
-    def run_in_turns(self, lane: UserShare, work: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
+    def run_in_turn(self, flow: UserFlow, work: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
         """Run a part of a response, each of its steps in its turn."""
-        return self._pacer.run(lane, work)
+        return self._scheduler.run(flow, work)
 
-    def still_there(self, lane: UserShare) -> None:
-        """A response is still being sent: its user counts as present."""
-        self._pacer.still_there(lane)
+    def keep_present(self, flow: UserFlow) -> None:
+        """Count the user as present: a response is still being sent."""
+        self._scheduler.keep_present(flow)
 
     def now(self) -> float:
         """The clock that measures steps, in seconds."""
         return self._clock.monotonic()
 
-    async def take_turn(self, request: Request) -> None:
+    async def wait_turn(self, request: Request) -> None:
         """Return when it is the turn of a malformed request's address."""
         self._settle(request)
         if self._enforced:
-            await self._take_turn(self._pacer.share(_of_address(request.client_address)), 0.0)
+            await self._wait_turn(self._scheduler.flow(_of_address(request.client_address)), 0.0)
 
     def _settle(self, request: Request) -> None:
         """Charge a turn whose request does not run: it was used for reading the request."""
-        if request.set_aside:
-            self._pacer.ran(request.lane, 0.0, request.set_aside)
-            request.set_aside = 0.0
+        if request.reserved:
+            self._scheduler.ran(request.flow, 0.0, request.reserved)
+            request.reserved = 0.0
 
     async def begin_handshake(self, address: str) -> None:
         """Return when it is an address's turn to begin a TLS handshake."""
         if self._enforced:
-            share = self._pacer.share(("handshake", address), _NEWCOMER_PRESENT_SECONDS)
-            await self._take_turn(share, _HANDSHAKE_SECONDS)
+            flow = self._scheduler.flow(("handshake", address), _NEWCOMER_PRESENT_SECONDS)
+            await self._wait_turn(flow, _HANDSHAKE_SECONDS)
 
-    async def _take_turn(self, share: UserShare, seconds: float) -> None:
-        set_aside = self._pacer.take(share) or await self._pacer.wait(share)
-        self._pacer.ran(share, seconds, set_aside)
+    async def _wait_turn(self, flow: UserFlow, seconds: float) -> None:
+        reserved = self._scheduler.take(flow) or await self._scheduler.wait(flow)
+        self._scheduler.ran(flow, seconds, reserved)
 
-    async def _wait(self, level: _Level, ticket: Ticket, share: UserShare) -> float:
+    async def _wait(self, level: _PriorityLevel, queued: QueuedRequest, flow: UserFlow) -> float:
         began = self._clock.monotonic()
-        if ticket.phase is Phase.QUEUED:
-            await level.wait(ticket)
+        if queued.phase is QueuePhase.QUEUED:
+            await level.wait(queued)
         try:
-            set_aside = self._pacer.take(share) or await self._pacer.wait(share)
+            reserved = self._scheduler.take(flow) or await self._scheduler.wait(flow)
         except BaseException:
-            level.leave(ticket)
+            level.leave(queued)
             raise
-        level.metrics.waited(self._clock.monotonic() - began, ran=ticket.phase is Phase.RUNNING)
-        return set_aside
+        level.metrics.waited(self._clock.monotonic() - began, ran=queued.phase is QueuePhase.RUNNING)
+        return reserved
 
 
 def _limits(seats: int) -> Limits:

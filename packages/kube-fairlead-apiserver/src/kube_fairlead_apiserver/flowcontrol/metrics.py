@@ -7,7 +7,7 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/util/flowcontrol/metrics/metrics.go,
 from __future__ import annotations
 
 from kube_fairlead.base.metrics import Metrics
-from kube_fairlead_apiserver.flowcontrol.queues import Queues, Refusal
+from kube_fairlead_apiserver.flowcontrol.queue_set import QueueSet, RejectReason
 
 __all__ = ["FlowMetrics", "LevelMetrics"]
 
@@ -18,17 +18,17 @@ _LEVEL = ("priority_level", "flow_schema")
 class LevelMetrics:
     """The series of one priority level, updated by every request."""
 
-    __slots__ = ("_refusals", "_waited", "dispatched", "queues")
+    __slots__ = ("_rejections", "_waited", "dispatched", "queues")
 
-    def __init__(self, owner: FlowMetrics, name: str, queues: Queues) -> None:
+    def __init__(self, owner: FlowMetrics, name: str, queues: QueueSet) -> None:
         self.queues = queues
         self.dispatched = owner.dispatched.labels(name, name)
-        self._refusals = {why: owner.rejected.labels(name, name, why.value) for why in Refusal}
+        self._rejections = {why: owner.rejected.labels(name, name, why.value) for why in RejectReason}
         self._waited = {ran: owner.waited.labels(name, name, ran) for ran in ("true", "false")}
 
-    def refused(self, why: Refusal) -> None:
+    def count_rejected(self, why: RejectReason) -> None:
         """Count a rejected request."""
-        self._refusals[why].inc()
+        self._rejections[why].inc()
 
     def waited(self, seconds: float, *, ran: bool) -> None:
         """Count a request that left the queue."""
@@ -63,10 +63,10 @@ class FlowMetrics:
             "Bytes of request bodies and of unsent responses.",
             _LEVEL,
         )
-        self._levels: dict[str, Queues] = {}
+        self._levels: dict[str, QueueSet] = {}
         metrics.before_exposition(self._refresh)
 
-    def level(self, name: str, queues: Queues) -> LevelMetrics:
+    def level(self, name: str, queues: QueueSet) -> LevelMetrics:
         """The counters of one level."""
         self._levels[name] = queues
         return LevelMetrics(self, name, queues)

@@ -1,8 +1,8 @@
 """One client connection: HTTP/1.1 over a transport, parsed by llhttp, answered by one task.
 
 It is hand-written rather than taken from a framework, because most of a small request's time is spent here, and a
-watch's memory depends on it (docs/decisions/http-server.md). `Flow` decides when to read and what to hold; this class
-reports events to it and carries out its decisions.
+watch's memory depends on it (docs/decisions/http-server.md). `ConnectionState` decides when to read and what to hold;
+this class reports events to it and carries out its decisions.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/server/secure_serving.go
 """
@@ -17,15 +17,22 @@ from typing import Any
 import httptools
 
 from kube_fairlead.base import commitment, sockets
-from kube_fairlead_apiserver.http import head, headers
-from kube_fairlead_apiserver.http.flow import AHEAD_BYTES, MAX_HEAD_BYTES, Answer, Flow, Phase, Wait
+from kube_fairlead_apiserver.http import headers, response_head
+from kube_fairlead_apiserver.http.connection_state import (
+    AHEAD_BYTES,
+    MAX_HEAD_BYTES,
+    ConnectionState,
+    RequestPhase,
+    ResponsePhase,
+    Wait,
+)
 from kube_fairlead_apiserver.http.incoming_request import IncomingRequest
-from kube_fairlead_apiserver.http.lane import Lane
 from kube_fairlead_apiserver.http.messages import Request, Response
-from kube_fairlead_apiserver.http.response_writer import GONE, Held, ResponseWriter, reset_when_closed
+from kube_fairlead_apiserver.http.response_writer import GONE, ResponseWriter, UnreadBytes, reset_when_closed
 from kube_fairlead_apiserver.http.shared_state import SharedState
 from kube_fairlead_apiserver.http.streams import Stream, size_of
 from kube_fairlead_apiserver.http.target import is_well_formed
+from kube_fairlead_apiserver.http.throttle import ReadThrottle
 
 __all__ = ["Connection"]
 
@@ -40,7 +47,7 @@ _PATIENCE_SECONDS = (
     float("inf"),  # room: every response has its own limit
     5.0,  # the client closes the connection
 )
-_BODY, _ROOM, _NONE = Phase.BODY, Wait.ROOM, Answer.NONE
+_BODY, _ROOM, _NONE = RequestPhase.BODY, Wait.ROOM, ResponsePhase.NONE
 _UNSENT_BYTES = 16 * 1024
 # The parser cannot stop between two requests, so it gets at most this many bytes at once.
 _SLICE_BYTES = 4 * 1024
@@ -53,7 +60,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, shared: SharedState) -> None:
         self.ends_at = shared.now + _PATIENCE_SECONDS[Wait.HEAD]
         self._shared = shared
-        self._flow = Flow()
+        self._state = ConnectionState()
         self._parser: Any = httptools.HttpRequestParser(self)
         self._transport: Any = None  # uvloop's transports derive from no asyncio class
         self._task: asyncio.Task[None] | None = None
@@ -71,7 +78,7 @@ class Connection(asyncio.Protocol):
         self._commitment = commitment.Commitment()  # of the current request
         self._waits_since = shared.now
         self._lost = False
-        self._lane = Lane(shared.pace, self._go_on)
+        self._throttle = ReadThrottle(shared.scheduler, self._go_on)
         self._deferred_at = 0.0
         self._certificate: bytes | None = None
         self._address = ""
@@ -86,7 +93,7 @@ class Connection(asyncio.Protocol):
             return
         # The default over TLS would hold half a megabyte for each watcher that does not read.
         self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
-        self._writer = ResponseWriter(transport, self._hurry, self._shared.pace)
+        self._writer = ResponseWriter(transport, self._hurry, self._shared.scheduler)
         self._shared.connections.add(self)
         self._shared.empty.clear()
         tls = transport.get_extra_info("ssl_object")
@@ -95,7 +102,7 @@ class Connection(asyncio.Protocol):
             self._shared.known(self)
         peer = transport.get_extra_info("peername")
         self._address = peer[0] if peer else ""
-        self._lane.open(self._address)
+        self._throttle.open(self._address)
         self._task = self._shared.tasks.start(self._serve(), name="connection")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -107,10 +114,10 @@ class Connection(asyncio.Protocol):
         del exc
         self._lost = True
         self.ends_at = float("inf")
-        writes = self._flow.answer is Answer.HANDLING and self._commitment.begun
-        self._flow.end()
+        writes = self._state.answer is ResponsePhase.HANDLING and self._commitment.begun
+        self._state.end()
         self._unparsed = b""
-        self._lane.leave()
+        self._throttle.leave()
         if self._task is None:
             self._forget()
         elif writes:
@@ -123,16 +130,16 @@ class Connection(asyncio.Protocol):
         """Bytes were received."""
         if self._unparsed:
             self._unparsed += data
-        elif not self._flow.deaf:
+        elif not self._state.deaf:
             self._unparsed = data
-        lane = self._lane
-        if not lane.deferred and lane.is_open():
+        throttle = self._throttle
+        if not throttle.deferred and throttle.is_open():
             self._read_on()
             return
         if not self._deferred_at:
             self._deferred_at = self._shared.now
         # The rest of a body is not even decrypted. A new request mostly arrives as a whole.
-        if self._reading and (self._flow.phase is _BODY or len(self._unparsed) > AHEAD_BYTES):
+        if self._reading and (self._state.phase is _BODY or len(self._unparsed) > AHEAD_BYTES):
             self._reading = False
             self._transport.pause_reading()
 
@@ -145,19 +152,19 @@ class Connection(asyncio.Protocol):
     def _read_on(self) -> None:
         size = len(self._unparsed)
         self._follow()
-        if not self._waiting or self._flow.answer is not _NONE:
-            self._lane.was_read(size - len(self._unparsed))
+        if not self._waiting or self._state.answer is not _NONE:
+            self._throttle.was_read(size - len(self._unparsed))
 
     def pause_writing(self) -> None:
         """The client does not read."""
-        self._flow.held_back = True
+        self._state.held_back = True
         self._writer.pause()
         self._follow()
         self._shared.held_more(self._writer.made_bytes)
 
     def resume_writing(self) -> None:
         """The client reads again."""
-        self._flow.held_back = False
+        self._state.held_back = False
         self._follow()
         self._writer.resume()
 
@@ -172,7 +179,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         self._receiving = IncomingRequest()
-        self._flow.head_began()
+        self._state.head_began()
 
     def on_url(self, url: bytes) -> None:
         """The target, or a piece of it."""
@@ -189,7 +196,7 @@ class Connection(asyncio.Protocol):
         incoming = self._receiving
         version = self._parser.get_http_version()
         framing = headers.read_framing(version, incoming.headers)
-        self._refusal = head.HEAD_TOO_LARGE if self._head_is_too_large(incoming) else framing.refusal
+        self._refusal = response_head.HEAD_TOO_LARGE if self._head_is_too_large(incoming) else framing.refusal
         if self._refusal or not is_well_formed(incoming.target):
             raise ValueError("no request")  # the parser reports it as its own error
         incoming.in_body = True
@@ -197,92 +204,92 @@ class Connection(asyncio.Protocol):
         incoming.keep_alive = self._parser.should_keep_alive()
         incoming.chunks_understood = version == "1.1"
         incoming.expects_continue = framing.expects_continue
-        self._flow.head_ended(framing.declared_bytes)
-        incoming.too_large = self._flow.dropping
+        self._state.head_ended(framing.declared_bytes)
+        incoming.too_large = self._state.dropping
         self._queue(incoming)
 
     def _head_is_too_large(self, incoming: IncomingRequest) -> bool:
         # A head in one slice cannot be too large.
-        if not self._flow.head_bytes:
+        if not self._state.head_bytes:
             return False
         size = len(incoming.target) + sum(len(name) + len(value) for name, value in incoming.headers)
         return size > MAX_HEAD_BYTES
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
-        if self._flow.body_arrived(len(body)):
+        if self._state.body_arrived(len(body)):
             self._receiving.add(body)
         else:
             self._receiving.drop()
 
     def on_chunk_header(self) -> None:
         """The size of a chunk."""
-        self._flow.chunk_began()
+        self._state.chunk_began()
 
     def on_message_complete(self) -> None:
         """The request is complete."""
-        self._flow.body_ended()
+        self._state.body_ended()
         self._receiving.finish()
 
     # ---- carrying out what follows
 
     def _follow(self) -> None:
         """Parse, read or stop reading, and set the deadline: after every event that can change one of them."""
-        flow = self._flow
+        state = self._state
         if self._unparsed:
             self._parse()
         if self._transport.is_closing():
             return
-        reading, wait = flow.outlook()
+        reading, wait = state.outlook()
         if reading is not self._reading:
             self._reading = reading
             if reading:
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
-        if wait is not self._wait or flow.requests != self._request_number:
+        if wait is not self._wait or state.requests != self._request_number:
             self._wait = wait
-            self._request_number = flow.requests
+            self._request_number = state.requests
             self._set_deadline()
-        if flow.may_close:
+        if state.may_close:
             self._transport.close()
 
     @property
     def _is_quiet(self) -> bool:
         """Whether nothing is kept or paused: then a step of the server changes neither reading nor the deadline."""
-        return self._reading and not self._unparsed and not self._flow.held_back
+        return self._reading and not self._unparsed and not self._state.held_back
 
     def _parse(self) -> None:
-        flow = self._flow
-        if len(self._unparsed) <= _SLICE_BYTES and flow.parsing:
+        state = self._state
+        if len(self._unparsed) <= _SLICE_BYTES and state.parsing:
             data, self._unparsed = self._unparsed, b""
             self._parse_slice(data)
-            flow.unparsed_bytes = 0
+            state.unparsed_bytes = 0
             return
         view = memoryview(self._unparsed)
         start = 0
-        while start < len(view) and flow.parsing:
-            end = start + (_BODY_SLICE_BYTES if flow.phase is _BODY else _SLICE_BYTES)
+        while start < len(view) and state.parsing:
+            end = start + (_BODY_SLICE_BYTES if state.phase is _BODY else _SLICE_BYTES)
             self._parse_slice(view[start:end])
             start = end
         # A copy, so that the bytes before it are freed.
-        self._unparsed = b"" if flow.deaf or start >= len(view) else bytes(view[start:])
-        flow.unparsed_bytes = len(self._unparsed)
+        self._unparsed = b"" if state.deaf or start >= len(view) else bytes(view[start:])
+        state.unparsed_bytes = len(self._unparsed)
 
     def _parse_slice(self, data: bytes | memoryview) -> None:
-        flow = self._flow
+        state = self._state
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            flow.broke(refused=False)  # a request to upgrade the protocol; it gets one more response
+            state.broke(refused=False)  # a request to upgrade the protocol; it gets one more response
             return
         except httptools.HttpParserError:
-            self._refuse(self._refusal or head.BAD_REQUEST)
+            self._refuse(self._refusal or response_head.BAD_REQUEST)
             return
-        flow.slice_parsed(len(data))
-        if flow.too_large:
+        state.slice_parsed(len(data))
+        if state.too_large:
             # A head or a trailer without an end: the parser keeps it.
-            self._refuse(head.HEAD_TOO_LARGE)
+            self._refuse(response_head.HEAD_TOO_LARGE)
 
     def _set_deadline(self) -> None:
         """Start the client's time limit for the current wait."""
@@ -298,7 +305,7 @@ class Connection(asyncio.Protocol):
         if not self._reading and sockets.peer_has_closed(self._transport.get_extra_info("socket")):
             self.abort()  # its close is not seen before the response has ended
             return True
-        if self.ends_at >= self._shared.now or self._lane.deferred:
+        if self.ends_at >= self._shared.now or self._throttle.deferred:
             return False
         if self._wait is _ROOM and self._writer.read_progress() > self._progress:
             self._set_deadline()
@@ -307,7 +314,7 @@ class Connection(asyncio.Protocol):
         return True
 
     @property
-    def held(self) -> Held | None:
+    def held(self) -> UnreadBytes | None:
         """The bytes held for a client that does not read, and since when; None for one that reads."""
         if self._wait is not _ROOM:
             return None
@@ -317,7 +324,7 @@ class Connection(asyncio.Protocol):
 
     def shut_down(self) -> None:
         """Close now when no request is in progress, else after its response."""
-        if self._lane.deferred or self._arrival is None or self._waiting or self._task is None:
+        if self._throttle.deferred or self._arrival is None or self._waiting or self._task is None:
             return
         if not self._transport.get_write_buffer_size():
             # Nothing is in flight. The server does not wait for the client to close an idle connection.
@@ -337,10 +344,10 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, answer: bytes) -> None:
         """The input is malformed: respond with an error after all earlier responses, and close."""
-        if self._flow.ended:
-            self._flow.broke(refused=False)
+        if self._state.ended:
+            self._state.broke(refused=False)
             return
-        self._flow.broke(refused=True)
+        self._state.broke(refused=True)
         self._receiving.fail()
         self._queue(IncomingRequest(refusal=answer))
 
@@ -354,8 +361,8 @@ class Connection(asyncio.Protocol):
                 self._commitment = commitment.undertake()
                 request = self._request(incoming)
                 response = await self._shared.handler(request)
-                self._lane.answered(request)
-                self._writer.lane = request.lane
+                self._throttle.answered(request)
+                self._writer.flow = request.flow
                 try:
                     if self._lost:
                         response.discard()
@@ -366,7 +373,7 @@ class Connection(asyncio.Protocol):
                     response.sent()
                 if closing:
                     return
-                self._flow.answered()
+                self._state.answered()
                 self._follow()
         finally:
             self._task = None
@@ -383,7 +390,7 @@ class Connection(asyncio.Protocol):
             finally:
                 self._arrival = None
         incoming = self._waiting.popleft()
-        self._flow.taken()
+        self._state.taken()
         if not self._is_quiet:
             self._follow()
         return incoming
@@ -391,7 +398,7 @@ class Connection(asyncio.Protocol):
     def _request(self, incoming: IncomingRequest) -> Request:
         incoming.begin(self._send_continue, self._want_body)
         request = incoming.request(self._certificate, self._address)
-        self._lane.enter(request)
+        self._throttle.enter(request)
         if self in self._shared.unidentified:
             request.on_identified = functools.partial(self._shared.known, self)
         return request
@@ -400,7 +407,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _want_body(self) -> None:
-        self._flow.body_wanted()
+        self._state.body_wanted()
         self._follow()
 
     def _begin_response(self, incoming: IncomingRequest, response: Response) -> bool:
@@ -408,23 +415,23 @@ class Connection(asyncio.Protocol):
         self._stall_seconds = response.stall_seconds
         if not incoming.complete:
             incoming.drop()
-        self._flow.response_began()
+        self._state.response_began()
         if not (self._is_quiet and incoming.complete):
             self._follow()
         if isinstance(response.body, Stream) and not incoming.chunks_understood:
             return True
-        return not (incoming.keep_alive and incoming.complete and self._flow.may_go_on) or self._shared.stopping
+        return not (incoming.keep_alive and incoming.complete and self._state.may_go_on) or self._shared.stopping
 
     async def _respond(self, incoming: IncomingRequest, response: Response, *, closing: bool) -> None:
         body = response.body
         if not isinstance(body, Stream):
             text = body if isinstance(body, bytes) else tuple(body)
-            top = head.encode(response, self._shared.date, closing=closing, length=size_of(text))
+            top = response_head.encode(response, self._shared.date, closing=closing, length=size_of(text))
             await self._writer.send(top, b"" if incoming.method == "HEAD" else text)
             return
         try:
             chunked = incoming.chunks_understood
-            self._transport.write(head.encode(response, self._shared.date, closing=closing, chunked=chunked))
+            self._transport.write(response_head.encode(response, self._shared.date, closing=closing, chunked=chunked))
             if incoming.method != "HEAD":
                 await self._writer.stream(body, chunked=chunked)
         finally:
@@ -432,7 +439,7 @@ class Connection(asyncio.Protocol):
 
     def _close(self) -> None:
         """End the connection. A client that still sends has some time to read the reason of the rejection."""
-        self._flow.end()
+        self._state.end()
         self._follow()
 
     def _forget(self) -> None:

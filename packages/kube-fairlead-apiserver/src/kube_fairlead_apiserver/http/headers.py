@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kube_fairlead_apiserver.http import head
+from kube_fairlead_apiserver.http import response_head
 
 __all__ = ["Framing", "decode_value", "first_values", "read_framing"]
 
@@ -48,7 +48,7 @@ def first_values(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
 def read_framing(version: str, headers: Sequence[tuple[str, str]]) -> Framing:
     """The framing. The parser already rejects invalid and duplicate lengths, and a length beside Transfer-Encoding."""
     if version not in {"1.1", "1.0"}:
-        return Framing(refusal=head.VERSION_NOT_SUPPORTED)
+        return Framing(refusal=response_head.VERSION_NOT_SUPPORTED)
     hosts: list[str] = []
     declared = 0
     expect = encoding = upgrade = ""
@@ -66,13 +66,13 @@ def read_framing(version: str, headers: Sequence[tuple[str, str]]) -> Framing:
         elif name == "upgrade":
             upgrade = value
     if len(hosts) > 1 or not (hosts or version == "1.0") or (hosts and not _HOST.fullmatch(hosts[0])):
-        return Framing(refusal=head.BAD_REQUEST)
+        return Framing(refusal=response_head.BAD_REQUEST)
     if encoding and encoding != "chunked":
-        return Framing(refusal=head.NOT_IMPLEMENTED)
+        return Framing(refusal=response_head.NOT_IMPLEMENTED)
     # HTTP/1.0 has no chunks, so a proxy before this server may have forwarded them as something else.
     # An upgrade request has no body: the parser would skip it, and with it the preconditions of a delete.
     if (encoding and version == "1.0") or (upgrade and (declared or encoding)):
-        return Framing(refusal=head.BAD_REQUEST)
+        return Framing(refusal=response_head.BAD_REQUEST)
     if expect not in {"", _CONTINUE}:
-        return Framing(refusal=head.EXPECTATION_FAILED)
+        return Framing(refusal=response_head.EXPECTATION_FAILED)
     return Framing(declared, expect == _CONTINUE)

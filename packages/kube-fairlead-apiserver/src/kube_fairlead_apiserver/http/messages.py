@@ -83,10 +83,10 @@ class Request(msgspec.Struct, eq=False):
     audit_annotations: dict[str, str] = {}  # annotations of admission for the audit log
     # Every header as received, for headers with several values.
     header_list: Sequence[tuple[str, str]] = ()
-    # The lane in which requests of this user wait for their turn, and the time set aside if this one has its turn. The
-    # connection sets what it knows; the handler replaces it.
-    lane: Any = None
-    set_aside: float = 0.0
+    # The flow of this user's requests, and the seconds reserved for this one if it has its turn. The connection sets
+    # what it knows; the handler replaces it.
+    flow: Any = None
+    reserved: float = 0.0
     # Called when the caller is authenticated.
     on_identified: Callable[[], None] | None = None
     # The user of in-process clients and tests, which send no credentials.

@@ -18,11 +18,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from kube_fairlead.base import sockets
-from kube_fairlead_apiserver.http.lane import Turn
-from kube_fairlead_apiserver.http.pace import Pace
-from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Stream, Text, Unsent
+from kube_fairlead_apiserver.http.scheduler import Scheduler
+from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Stream, Text, UnsentText
+from kube_fairlead_apiserver.http.throttle import Throttle
 
-__all__ = ["GONE", "UNSENT_TOTAL_BYTES", "Held", "ResponseWriter", "chosen_to_cut", "reset_when_closed"]
+__all__ = ["GONE", "UNSENT_TOTAL_BYTES", "ResponseWriter", "UnreadBytes", "chosen_to_cut", "reset_when_closed"]
 
 # The unread bytes of all clients together.
 UNSENT_TOTAL_BYTES = 192 << 20
@@ -59,7 +59,7 @@ class _Gone:
 GONE = _Gone()
 
 
-class Held(NamedTuple):
+class UnreadBytes(NamedTuple):
     """The memory held for a client that does not read."""
 
     since: float
@@ -67,7 +67,7 @@ class Held(NamedTuple):
     shared: bytes = b""  # a text that other clients may hold too: counted once
 
 
-def chosen_to_cut(held: Mapping[_C, Held], budget_bytes: int = UNSENT_TOTAL_BYTES) -> list[_C]:
+def chosen_to_cut(held: Mapping[_C, UnreadBytes], budget_bytes: int = UNSENT_TOTAL_BYTES) -> list[_C]:
     """The connections to abort to get within the budget: those that have read nothing for the longest time."""
     holders = collections.Counter(id(one.shared) for one in held.values())
     shared = {id(one.shared): len(one.shared) for one in held.values()}
@@ -100,7 +100,7 @@ class ResponseWriter:
        runs in the task that awaits `stream`.
     3. `hurry` is called when a stream should end and the client does not read, to shorten the client's time limit.
     4. A body that cannot be completed ends with an aborted connection, so that no client takes it as complete.
-    5. Long responses to a user in `lane` are encoded and written in that user's turns. Changes of a watch are not: they
+    5. Long responses to a user in `flow` are encoded and written in that user's turns. Changes of a watch are not: they
        are few at a time.
     """
 
@@ -108,34 +108,36 @@ class ResponseWriter:
         "_chunked",
         "_done",
         "_hurry",
-        "_pace",
         "_room",
+        "_scheduler",
         "_source",
+        "_throttle",
         "_transport",
-        "_turn",
         "_unsent",
+        "flow",
         "held_back",
-        "lane",
     )
 
-    def __init__(self, transport: Any, hurry: Callable[[], None], pace: Pace | None = None) -> None:
-        self.lane: Any = None  # of the request's user; None: it need not wait
-        self._pace = pace
-        self._turn: Turn | None = None
+    def __init__(self, transport: Any, hurry: Callable[[], None], scheduler: Scheduler | None = None) -> None:
+        self.flow: Any = None  # of the request's user; None: it need not wait
+        self._scheduler = scheduler
+        self._throttle: Throttle | None = None
         self.held_back = False
         self._transport = transport  # uvloop's transports are of no class of asyncio's
         self._hurry = hurry
         self._room: asyncio.Future[None] | None = None
         self._done: asyncio.Future[bool] | None = None
         self._source: Stream | None = None
-        self._unsent: Unsent | None = None
+        self._unsent: UnsentText | None = None
         self._chunked = False
 
-    def held(self, since: float) -> Held:
+    def held(self, since: float) -> UnreadBytes:
         """Bytes that the client has not read."""
         size = self._transport.get_write_buffer_size()
         holder = self._source or self._unsent
-        return Held(since, size) if holder is None else Held(since, size + holder.own_bytes, holder.shared)
+        return (
+            UnreadBytes(since, size) if holder is None else UnreadBytes(since, size + holder.own_bytes, holder.shared)
+        )
 
     @property
     def made_bytes(self) -> int:
@@ -169,7 +171,7 @@ class ResponseWriter:
             self._transport.write(top + body)
         else:
             self._transport.write(top)
-            unsent = self._unsent = Unsent()
+            unsent = self._unsent = UnsentText()
             unsent.add(body, shared=body if isinstance(body, bytes) else max(body, key=len))
             try:
                 await self.drain()
@@ -178,7 +180,7 @@ class ResponseWriter:
                 self._unsent = None
         await self.drain()
 
-    async def _write_pieces(self, unsent: Unsent) -> None:
+    async def _write_pieces(self, unsent: UnsentText) -> None:
         # A failed transport accepts everything, and logs each piece.
         for number in itertools.count(1):
             if self._transport.is_closing() or (piece := unsent.take(PIECE_BYTES)) is None:
@@ -189,7 +191,7 @@ class ResponseWriter:
                 await asyncio.sleep(0)
 
     def _in_turns(self, work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
-        return work if self.lane is None or self._pace is None else self._pace.run_in_turns(self.lane, work)
+        return work if self.flow is None or self._scheduler is None else self._scheduler.run_in_turn(self.flow, work)
 
     async def drain(self) -> None:
         """Wait until there is room."""
@@ -200,9 +202,9 @@ class ResponseWriter:
     async def stream(self, source: Stream, *, chunked: bool) -> None:
         """Send a stream. Returns at its end; aborts the connection when the stream broke off."""
         self._source, self._chunked = source, chunked
-        if self.lane is not None and self._pace is not None:
-            self._turn = Turn(self._pace, self._fill)
-            self._turn.known = self.lane
+        if self.flow is not None and self._scheduler is not None:
+            self._throttle = Throttle(self._scheduler, self._fill)
+            self._throttle.known = self.flow
         source.listen(self._fill)
         source.mute(muted=self.held_back)
         try:
@@ -214,9 +216,9 @@ class ResponseWriter:
         finally:
             source.listen(None)
             self._source = self._done = None
-            if self._turn is not None:
-                self._turn.leave()
-                self._turn = None
+            if self._throttle is not None:
+                self._throttle.leave()
+                self._throttle = None
         await self.drain()
         if chunked:
             self._transport.write(b"0\r\n\r\n")
@@ -237,12 +239,12 @@ class ResponseWriter:
                 self._transport.write(_shared_chunk(piece) if self._chunked else piece)
                 return
             while not self.held_back and not self._transport.is_closing():
-                if self._turn is None or not source.paced:
+                if self._throttle is None or not source.paced:
                     if not self._write_next(source):
                         break
-                elif not self._turn.is_open():
+                elif not self._throttle.is_open():
                     return
-                elif not self._write_in_turn(source, self._turn):
+                elif not self._write_in_turn(source, self._throttle):
                     break
         except Exception as error:  # noqa: BLE001 - it belongs to the one who awaits the stream, wherever this was called
             done.set_exception(error)
@@ -265,14 +267,14 @@ class ResponseWriter:
         self._transport.write(_chunk(piece) if self._chunked else piece)
         return True
 
-    def _write_in_turn(self, source: Stream, turn: Turn) -> bool:
-        assert self._pace is not None  # noqa: S101 - there is a turn
-        began = self._pace.now()
+    def _write_in_turn(self, source: Stream, throttle: Throttle) -> bool:
+        assert self._scheduler is not None  # noqa: S101 - there is a turn
+        began = self._scheduler.now()
         try:
             return self._write_next(source)
         finally:
-            turn.use(self._pace.now() - began)
-            self._pace.still_there(turn.known)
+            throttle.use(self._scheduler.now() - began)
+            self._scheduler.keep_present(throttle.known)
 
     def _break_off(self) -> None:
         reset_when_closed(self._transport)

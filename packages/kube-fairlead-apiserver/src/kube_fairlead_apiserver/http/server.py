@@ -12,7 +12,7 @@ from kube_fairlead.base import logs, memory, sockets
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead_apiserver.http.connection import Connection
-from kube_fairlead_apiserver.http.pace import Pace
+from kube_fairlead_apiserver.http.scheduler import Scheduler
 from kube_fairlead_apiserver.http.shared_state import Handler, SharedState
 from kube_fairlead_apiserver.http.unidentified import UnidentifiedConnection
 
@@ -43,12 +43,12 @@ class HttpServer:
         listener: socket.socket,
         context: ssl.SSLContext | None,
         clock: Clock,
-        pace: Pace | None = None,
+        scheduler: Scheduler | None = None,
     ) -> None:
         self._listener = listener
         self._context = context
         self._clock = clock
-        self._shared = SharedState(handler, pace)
+        self._shared = SharedState(handler, scheduler)
         self._started = asyncio.Event()
         self._most = 0  # the most connections since memory was last released
         self._last = 0  # connections a second ago
@@ -109,8 +109,8 @@ class HttpServer:
         try:
             self._shared.arriving.arrive(unidentified, self._shared.now)
             await may_begin
-            if self._shared.pace is not None:
-                await self._shared.pace.begin_handshake(address)
+            if self._shared.scheduler is not None:
+                await self._shared.scheduler.begin_handshake(address)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._context is None:
                 await loop.connect_accepted_socket(lambda: connection, accepted)

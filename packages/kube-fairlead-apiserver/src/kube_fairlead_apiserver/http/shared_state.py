@@ -9,8 +9,8 @@ from typing import Protocol
 from kube_fairlead.base import logs
 from kube_fairlead.base.tasks import TaskSet
 from kube_fairlead_apiserver.http.messages import Request, Response
-from kube_fairlead_apiserver.http.pace import Pace
-from kube_fairlead_apiserver.http.response_writer import Held, chosen_to_cut
+from kube_fairlead_apiserver.http.response_writer import UnreadBytes, chosen_to_cut
+from kube_fairlead_apiserver.http.scheduler import Scheduler
 from kube_fairlead_apiserver.http.unidentified import UnidentifiedConnection, UnidentifiedConnections
 
 __all__ = ["Handler", "ManagedConnection", "SharedState"]
@@ -26,7 +26,7 @@ class ManagedConnection(Protocol):
     """A connection, as the server uses it."""
 
     @property
-    def held(self) -> Held | None:
+    def held(self) -> UnreadBytes | None:
         """The bytes held for a client that does not read, and since when; None for one that reads."""
         ...
 
@@ -50,9 +50,9 @@ def _log_failure(failure: BaseException) -> None:
 class SharedState:
     """The state that all connections of a server share."""
 
-    def __init__(self, handler: Handler, pace: Pace | None = None) -> None:
+    def __init__(self, handler: Handler, scheduler: Scheduler | None = None) -> None:
         self.handler = handler
-        self.pace = pace  # None: no fair scheduling
+        self.scheduler = scheduler  # None: no fair scheduling
         self.tasks = TaskSet("http", on_failure=_log_failure)
         self.connections: set[ManagedConnection] = set()
         self.arriving = UnidentifiedConnections()

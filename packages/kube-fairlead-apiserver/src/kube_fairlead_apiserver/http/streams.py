@@ -7,7 +7,7 @@ import asyncio
 import collections
 from collections.abc import AsyncIterator, Callable
 
-__all__ = ["PIECE_BYTES", "Stream", "Text", "Unsent", "iterate", "size_of"]
+__all__ = ["PIECE_BYTES", "Stream", "Text", "UnsentText", "iterate", "size_of"]
 
 # The size of one write and one TLS record. A client that stopped reading holds one of them.
 PIECE_BYTES = 16 * 1024
@@ -21,7 +21,7 @@ def size_of(text: Text) -> int:
     return len(text) if isinstance(text, bytes) else sum(map(len, text))
 
 
-class Unsent:
+class UnsentText:
     """Texts that wait to be sent.
 
     1. No piece is longer than requested. A text is cut only if it is longer than that by itself.

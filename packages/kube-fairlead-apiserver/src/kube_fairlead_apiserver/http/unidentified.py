@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable
 
-from kube_fairlead_apiserver.shares import Ledger
+from kube_fairlead_apiserver.user_limits import SharedLimit
 
 __all__ = ["PATIENCE_SECONDS", "UNIDENTIFIED", "WAITING", "UnidentifiedConnection", "UnidentifiedConnections"]
 
@@ -41,14 +41,14 @@ class UnidentifiedConnections:
     """The unidentified connections that have begun, and those that wait to begin.
 
     Invariants:
-    1. At most `limit` have begun, and one address leaves room for others (`Ledger`).
+    1. At most `limit` have begun, and one address leaves room for others (`SharedLimit`).
     2. Those of one address begin in the order in which they came; addresses take turns.
     3. No connection waits that could begin.
     4. At most `most_waiting` wait; the address with the most waiting connections loses one first.
     """
 
     def __init__(self, limit: int = UNIDENTIFIED, most_waiting: int = WAITING) -> None:
-        self._ledger = Ledger(limit)
+        self._ledger = SharedLimit(limit)
         self._most_waiting = most_waiting
         self.present: dict[UnidentifiedConnection, None] = {}  # oldest first
         self._waiting: collections.OrderedDict[str, _Queue] = collections.OrderedDict()  # by address

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from kube_fairlead.api.json_object import Json
-from kube_fairlead_apiserver.types import wire
+from kube_fairlead_apiserver.types import protobuf_wire
 
 __all__ = ["ASKED_AS", "CONTENT_TYPE", "encode_document"]
 
@@ -37,7 +37,7 @@ def _message(fields: Mapping[str, tuple[int, Encoder | str]], value: Mapping[str
         if key == "x-":
             for name in value:
                 if name.startswith("x-"):
-                    wire.append_field(out, number, _named(name, _any(value[name])))
+                    protobuf_wire.append_field(out, number, _named(name, _any(value[name])))
         elif value.get(key) is not None:
             _append(out, number, kind, value[key])
     return bytes(out)
@@ -45,36 +45,36 @@ def _message(fields: Mapping[str, tuple[int, Encoder | str]], value: Mapping[str
 
 def _append(out: bytearray, number: int, kind: Encoder | str, value: Any) -> None:
     if callable(kind):
-        wire.append_field(out, number, kind(value))
+        protobuf_wire.append_field(out, number, kind(value))
     elif kind == "text":
-        wire.append_field(out, number, str(value).encode())
+        protobuf_wire.append_field(out, number, str(value).encode())
     elif kind == "texts":
         for item in value:
-            wire.append_field(out, number, str(item).encode())
+            protobuf_wire.append_field(out, number, str(item).encode())
     elif kind == "bool":
-        wire.append_varint(out, number << 3 | wire.VARINT)
+        protobuf_wire.append_varint(out, number << 3 | protobuf_wire.VARINT)
         out.append(1 if value else 0)
     elif kind == "int":
-        wire.append_varint(out, number << 3 | wire.VARINT)
-        wire.append_varint(out, int(value))
+        protobuf_wire.append_varint(out, number << 3 | protobuf_wire.VARINT)
+        protobuf_wire.append_varint(out, int(value))
     elif kind == "double":
-        wire.append_varint(out, number << 3 | wire.FIXED64)
+        protobuf_wire.append_varint(out, number << 3 | protobuf_wire.FIXED64)
         out += struct.pack("<d", value)
     elif kind == "anys":
         for item in value:
-            wire.append_field(out, number, _any(item))
+            protobuf_wire.append_field(out, number, _any(item))
 
 
 def _named(name: str, content: bytes) -> bytes:
     out = bytearray()
-    wire.append_field(out, 1, name.encode())
-    wire.append_field(out, 2, content)
+    protobuf_wire.append_field(out, 1, name.encode())
+    protobuf_wire.append_field(out, 2, content)
     return bytes(out)
 
 
 def _any(value: Any) -> bytes:
     out = bytearray()
-    wire.append_field(out, 2, msgspec.json.encode(value))  # the field holds YAML, and JSON is YAML
+    protobuf_wire.append_field(out, 2, msgspec.json.encode(value))  # the field holds YAML, and JSON is YAML
     return bytes(out)
 
 
@@ -83,7 +83,7 @@ def _wrapped(number: int, encode: Encoder) -> Encoder:
 
     def encoder(value: Any) -> bytes:
         out = bytearray()
-        wire.append_field(out, number, encode(value))
+        protobuf_wire.append_field(out, number, encode(value))
         return bytes(out)
 
     return encoder
@@ -95,7 +95,7 @@ def _named_values(number: int, encode: Encoder) -> Encoder:
     def encoder(value: Mapping[str, Any]) -> bytes:
         out = bytearray()
         for name, item in value.items():
-            wire.append_field(out, number, _named(name, encode(item)))
+            protobuf_wire.append_field(out, number, _named(name, encode(item)))
         return bytes(out)
 
     return encoder
@@ -114,7 +114,7 @@ def _additional(value: Any) -> bytes:
 def _type(value: Any) -> bytes:
     out = bytearray()
     for name in value if isinstance(value, list) else [value]:
-        wire.append_field(out, 1, name.encode())
+        protobuf_wire.append_field(out, 1, name.encode())
     return bytes(out)
 
 
@@ -136,14 +136,14 @@ def _response(value: Json) -> bytes:
 def _operation(value: Json) -> bytes:
     out = bytearray(_message(_OPERATION, value))
     for found in _parameters(value.get("parameters", [])):
-        wire.append_field(out, 8, found)
+        protobuf_wire.append_field(out, 8, found)
     return bytes(out)
 
 
 def _path_item(value: Json) -> bytes:
     out = bytearray(_message(_PATH_ITEM, value))
     for found in _parameters(value.get("parameters", [])):
-        wire.append_field(out, 9, found)
+        protobuf_wire.append_field(out, 9, found)
     return bytes(out)
 
 

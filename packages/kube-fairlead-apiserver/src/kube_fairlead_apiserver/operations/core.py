@@ -14,10 +14,10 @@ from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.offload import Offload
 from kube_fairlead_apiserver.registry.catalog import Catalog
 from kube_fairlead_apiserver.registry.resource import Resource
-from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.entries import Entry
 from kube_fairlead_apiserver.storage.store import Store
 
-__all__ = ["Core", "Outcome", "WriteOptions"]
+__all__ = ["Core", "WriteOptions", "WriteResult"]
 
 
 class Core(msgspec.Struct, eq=False):
@@ -50,7 +50,7 @@ class WriteOptions(msgspec.Struct):
         return msgspec.structs.replace(self, wire={**self.wire, "kind": kind})
 
 
-class Outcome(msgspec.Struct, eq=False):
+class WriteResult(msgspec.Struct, eq=False):
     """The result of a write. ``entry`` is None when nothing was stored (dry run) or the object is deleted."""
 
     resource: Resource

@@ -11,10 +11,10 @@ from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.offload import weigh
 from kube_fairlead_apiserver.operations import field_ownership, metadata, persistence, validation
-from kube_fairlead_apiserver.operations.core import Core, Outcome, WriteOptions
+from kube_fairlead_apiserver.operations.core import Core, WriteOptions, WriteResult
 from kube_fairlead_apiserver.registry.resource import Resource, decode_entry
 from kube_fairlead_apiserver.schema.defaulting import copy_json
-from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.entries import Entry
 from kube_fairlead_apiserver.storage.store import WriteConflict
 
 __all__ = ["create", "create_own"]
@@ -25,7 +25,7 @@ _NAME_ATTEMPTS = 8
 
 async def create(
     core: Core, resource: Resource, obj: Json, *, namespace: str, options: WriteOptions, tracked: bool = False
-) -> Outcome:
+) -> WriteResult:
     """Store a new object. A generated name that is taken is generated again.
 
     ``tracked``: the object's managedFields are already set (server-side apply).
@@ -45,7 +45,7 @@ async def create(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-async def create_own(core: Core, resource: Resource, obj: Json, *, options: WriteOptions) -> Outcome:
+async def create_own(core: Core, resource: Resource, obj: Json, *, options: WriteOptions) -> WriteResult:
     """Store a constant object of the server: it needs no check at every first start.
 
     Without admission and validation, so only for constants of this program.
@@ -61,7 +61,7 @@ async def create_own(core: Core, resource: Resource, obj: Json, *, options: Writ
         entry = await persistence.put(core, resource, resource.key(namespace, name), obj, expected=0)
     except WriteConflict:
         raise errors.already_exists(resource.group_resource, name) from None
-    return Outcome(resource, obj, entry, created=True)
+    return WriteResult(resource, obj, entry, created=True)
 
 
 def _already_exists(resource: Resource, name: str, existing: Entry) -> errors.AlreadyExists:
@@ -87,7 +87,7 @@ def _check(resource: Resource, obj: Json, options: WriteOptions) -> None:
 
 async def _create_once(
     core: Core, resource: Resource, obj: Json, namespace: str, options: WriteOptions, *, tracked: bool
-) -> Outcome:
+) -> WriteResult:
     strategy = resource.strategy
     metadata.begin_create(core, resource, obj, namespace)
     await core.offload.run(_prepare, core, resource, obj, options, tracked=tracked)
@@ -121,9 +121,9 @@ async def _create_once(
     if existing is not None:
         raise _already_exists(resource, name, existing)
     if options.dry_run:
-        return Outcome(resource, obj, created=True)
+        return WriteResult(resource, obj, created=True)
     try:
         entry = await persistence.put(core, resource, key, obj, expected=0)
     except WriteConflict:
         raise errors.already_exists(resource.group_resource, name) from None
-    return Outcome(resource, obj, entry, created=True)
+    return WriteResult(resource, obj, entry, created=True)

@@ -16,11 +16,11 @@ from kube_fairlead.api.time import format_time, parse_time
 from kube_fairlead.lifecycle import deletion
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.operations import persistence
-from kube_fairlead_apiserver.operations.core import Core, Outcome, WriteOptions
+from kube_fairlead_apiserver.operations.core import Core, WriteOptions, WriteResult
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest, finalizers_for
 from kube_fairlead_apiserver.operations.update import became_durable, confirm, remove, settled
 from kube_fairlead_apiserver.registry.resource import Resource
-from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.entries import Entry
 from kube_fairlead_apiserver.storage.store import WriteConflict
 
 __all__ = ["check_preconditions", "delete"]
@@ -30,8 +30,8 @@ _ATTEMPTS = 16
 
 async def delete(
     core: Core, resource: Resource, *, namespace: str, name: str, request: DeleteRequest, options: WriteOptions
-) -> Outcome:
-    """Delete an object, or begin to. ``Outcome.removed`` says which."""
+) -> WriteResult:
+    """Delete an object, or begin to. ``WriteResult.removed`` says which."""
     for _ in range(_ATTEMPTS):
         entry = core.store.newest(resource.table, resource.key(namespace, name))
         if entry is None:
@@ -54,7 +54,7 @@ async def _delete_once(
     entry: Entry,
     request: DeleteRequest,
     options: WriteOptions,
-) -> Outcome:
+) -> WriteResult:
     old = resource.decode(entry)
     check_preconditions(resource, old, request)
     operation = Operation(
@@ -90,7 +90,7 @@ async def _delete_once(
             return await remove(core, resource, entry, obj, options)
         case deletion.Unchanged() if finalizers == (old["metadata"].get("finalizers") or []):
             await confirm(core, resource, entry)
-            return Outcome(resource, old, entry)
+            return WriteResult(resource, old, entry)
         case deletion.Unchanged():
             return await _mark(core, resource, entry, obj, finalizers, None, options)
         case deletion.Mark():
@@ -132,7 +132,7 @@ async def _mark(
     finalizers: list[str],
     mark: deletion.Mark | None,
     options: WriteOptions,
-) -> Outcome:
+) -> WriteResult:
     metadata = obj["metadata"]
     if mark is not None:
         begins = not metadata.get("deletionTimestamp")
@@ -148,11 +148,11 @@ async def _mark(
     else:
         metadata.pop("finalizers", None)
     if options.dry_run:
-        return Outcome(resource, obj)
+        return WriteResult(resource, obj)
     written = await persistence.put(core, resource, entry.key, obj, expected=entry.revision)
     if mark is not None and mark.grace_seconds is not None and resource.is_custom:
         core.on_graceful_deletion(resource)
-    return Outcome(resource, obj, written)
+    return WriteResult(resource, obj, written)
 
 
 def check_preconditions(resource: Resource, obj: Json, request: DeleteRequest) -> None:

@@ -13,14 +13,14 @@ from typing import Any
 
 from kube_fairlead.api import errors
 from kube_fairlead.api.json_object import Json
-from kube_fairlead_apiserver.admission.versions import convert
+from kube_fairlead_apiserver.admission.version_conversion import convert
 from kube_fairlead_apiserver.operations.core import Core, WriteOptions
 from kube_fairlead_apiserver.patch.apply import managers
 from kube_fairlead_apiserver.patch.apply.elements import MalformedFieldsError
+from kube_fairlead_apiserver.patch.apply.manager_versions import Version
 from kube_fairlead_apiserver.patch.apply.update_tracking import track_update
-from kube_fairlead_apiserver.patch.apply.versions import Version
 from kube_fairlead_apiserver.registry.resource import Resource
-from kube_fairlead_apiserver.schema.conformance import Unfit, conform
+from kube_fairlead_apiserver.schema.go_decoding import TypeMismatch, conform
 
 __all__ = ["apply_existing", "apply_new", "managed_fields", "mend", "track"]
 
@@ -111,7 +111,7 @@ def _apply(
         # The applier owns a field with an empty value, although the decoded type drops it.
         try:
             conform(resource.schema(), obj, current)
-        except Unfit as error:
+        except TypeMismatch as error:
             raise errors.BadRequest(f"failed to convert the applied configuration: {error}") from error
     return obj
 

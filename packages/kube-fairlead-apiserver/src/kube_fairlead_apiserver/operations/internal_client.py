@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.attributes import UserInfo
-from kube_fairlead_apiserver.operations.core import Core, Outcome, WriteOptions
+from kube_fairlead_apiserver.operations.core import Core, WriteOptions, WriteResult
 from kube_fairlead_apiserver.operations.create import create, create_own
 from kube_fairlead_apiserver.operations.delete import delete
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest
@@ -53,11 +53,11 @@ class InternalClient:
         for entry in self._core.store.table(resource.table).page(selection):
             yield resource.decode(entry)
 
-    async def create(self, resource: Resource, obj: Json, *, namespace: str = "") -> Outcome:
+    async def create(self, resource: Resource, obj: Json, *, namespace: str = "") -> WriteResult:
         """Create an object."""
         return await create(self._core, resource, obj, namespace=namespace, options=self.options())
 
-    async def create_own(self, resource: Resource, obj: Json) -> Outcome:
+    async def create_own(self, resource: Resource, obj: Json) -> WriteResult:
         """Create a constant of this program, without admission or validation."""
         return await create_own(self._core, resource, obj, options=self.options())
 
@@ -71,7 +71,7 @@ class InternalClient:
         subresource: str = "",
         dry_run: bool = False,
         for_deletion: bool = False,
-    ) -> Outcome:
+    ) -> WriteResult:
         """Change an object in place, with retries after conflicts; raises what ``mutate`` raises."""
 
         async def mutation(current: Json) -> Json:
@@ -88,7 +88,7 @@ class InternalClient:
             subresource=subresource,
         )
 
-    async def delete(self, resource: Resource, namespace: str, name: str, request: DeleteRequest) -> Outcome:
+    async def delete(self, resource: Resource, namespace: str, name: str, request: DeleteRequest) -> WriteResult:
         """Delete an object."""
         return await delete(
             self._core, resource, namespace=namespace, name=name, request=request, options=self.options()

@@ -11,8 +11,8 @@ from kube_fairlead.api import errors
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.registry.resource import Resource, encode_tail
-from kube_fairlead_apiserver.storage.pending import SLACK_BYTES, leads_to_removal
-from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.entries import Entry
+from kube_fairlead_apiserver.storage.pending_write import SLACK_BYTES, leads_to_removal
 
 __all__ = ["index", "put"]
 

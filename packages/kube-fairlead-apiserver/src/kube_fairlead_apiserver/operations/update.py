@@ -19,12 +19,12 @@ from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.offload import weigh
 from kube_fairlead_apiserver.operations import field_ownership, persistence, validation
 from kube_fairlead_apiserver.operations import metadata as metadata_rules
-from kube_fairlead_apiserver.operations.core import Core, Outcome, WriteOptions
+from kube_fairlead_apiserver.operations.core import Core, WriteOptions, WriteResult
 from kube_fairlead_apiserver.registry.resource import Resource
-from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.entries import Entry
 from kube_fairlead_apiserver.storage.store import WriteConflict
 
-__all__ = ["Mutation", "View", "became_durable", "confirm", "remove", "settled", "update"]
+__all__ = ["Mutation", "SubresourceView", "became_durable", "confirm", "remove", "settled", "update"]
 
 # From a copy of the current object to the changed object. Called again after a conflict.
 Mutation = Callable[[Json], Awaitable[Json]]
@@ -32,7 +32,7 @@ Mutation = Callable[[Json], Awaitable[Json]]
 _ATTEMPTS = 16
 
 
-class View(msgspec.Struct, frozen=True):
+class SubresourceView(msgspec.Struct, frozen=True):
     """The object that admission sees when a subresource has its own kind (Scale)."""
 
     kind: tuple[str, str, str]
@@ -53,8 +53,8 @@ async def update(
     subresource: str = "",
     tracked: bool = False,
     replaces: bool = False,
-    view: View | None = None,
-) -> Outcome:
+    view: SubresourceView | None = None,
+) -> WriteResult:
     """Change an object.
 
     ``tracked``: the mutation has set managedFields itself (server-side apply). ``replaces``: the mutation ignores what
@@ -102,8 +102,8 @@ async def _update_once(
     *,
     tracked: bool,
     replaces: bool,
-    view: View | None,
-) -> Outcome:
+    view: SubresourceView | None,
+) -> WriteResult:
     weigh(len(entry.value))
     old = await core.offload.run(resource.decode, entry)
     obj = await mutation(await core.offload.run(resource.decode, entry))
@@ -158,7 +158,7 @@ def _check(resource: Resource, obj: Json, old: Json, options: WriteOptions, subr
     options.warnings += resource.strategy.warnings(obj, old)
 
 
-def _show(operation: Operation, view: View, obj: Json, old: Json) -> None:
+def _show(operation: Operation, view: SubresourceView, obj: Json, old: Json) -> None:
     operation.operation = view.operation
     operation.kind = view.kind
     operation.obj = view.show(obj)
@@ -182,19 +182,21 @@ def _prepare(core: Core, resource: Resource, obj: Json, old: Json, subresource: 
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + counted
 
 
-async def _commit(core: Core, resource: Resource, entry: Entry, obj: Json, old: Json, options: WriteOptions) -> Outcome:
+async def _commit(
+    core: Core, resource: Resource, entry: Entry, obj: Json, old: Json, options: WriteOptions
+) -> WriteResult:
     if obj == old and resource.keeps(entry, obj):
         # Nothing changed, so nothing is written and no watcher is notified: the resourceVersion stays.
         await confirm(core, resource, entry)
-        return Outcome(resource, obj, entry)
+        return WriteResult(resource, obj, entry)
     if _is_finished(resource, obj):
         return await remove(core, resource, entry, obj, options)
     if options.dry_run:
-        return Outcome(resource, obj)
+        return WriteResult(resource, obj)
     written = await persistence.put(
         core, resource, entry.key, obj, expected=entry.revision, for_deletion=options.for_deletion
     )
-    return Outcome(resource, obj, written)
+    return WriteResult(resource, obj, written)
 
 
 async def settled(core: Core, resource: Resource, namespace: str, name: str) -> Entry:
@@ -235,10 +237,10 @@ def _is_finished(resource: Resource, obj: Json) -> bool:
     return not (graceful and metadata.get("deletionGracePeriodSeconds"))
 
 
-async def remove(core: Core, resource: Resource, entry: Entry, obj: Json, options: WriteOptions) -> Outcome:
+async def remove(core: Core, resource: Resource, entry: Entry, obj: Json, options: WriteOptions) -> WriteResult:
     """Remove an object from the store."""
     if options.dry_run:
-        return Outcome(resource, obj, removed=True)
+        return WriteResult(resource, obj, removed=True)
     last = await core.store.remove(resource.table, entry.key, expected=entry.revision)
     obj["metadata"]["resourceVersion"] = str(last.revision)
-    return Outcome(resource, obj, removed=True)
+    return WriteResult(resource, obj, removed=True)

@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from kube_fairlead.api.json_object import Json
-from kube_fairlead_apiserver.patch import failures
-from kube_fairlead_apiserver.patch.depth import MAX_DEPTH, ensure_depth
-from kube_fairlead_apiserver.patch.equality import same_json
+from kube_fairlead_apiserver.patch import patch_errors
+from kube_fairlead_apiserver.patch.depth_limit import MAX_DEPTH, ensure_depth
+from kube_fairlead_apiserver.patch.json_equality import same_json
 
 __all__ = ["MAX_COPIED_BYTES", "MAX_OPERATIONS", "apply_json_patch", "unknown_operation_fields"]
 
@@ -47,9 +47,9 @@ def apply_json_patch(document: Json, patch: Any) -> Any:
         if work.may_have_deepened:
             ensure_depth(work.document)
     except _Inapplicable as reason:
-        raise failures.unprocessable(str(reason)) from None
+        raise patch_errors.unprocessable(str(reason)) from None
     except RecursionError:
-        raise failures.too_deep(MAX_DEPTH) from None
+        raise patch_errors.too_deep(MAX_DEPTH) from None
     return work.document
 
 
@@ -65,15 +65,15 @@ def unknown_operation_fields(patch: Any) -> list[str]:
 
 def _decoded(patch: Any) -> list[Json]:
     if not isinstance(patch, list):
-        raise failures.undecodable_patch(patch, "[]handlers.jsonPatchOp")
+        raise patch_errors.undecodable_patch(patch, "[]handlers.jsonPatchOp")
     if len(patch) > MAX_OPERATIONS:
-        raise failures.too_many_operations(MAX_OPERATIONS, len(patch))
+        raise patch_errors.too_many_operations(MAX_OPERATIONS, len(patch))
     for operation in patch:
         if not isinstance(operation, dict):
-            raise failures.undecodable_patch(operation, "handlers.jsonPatchOp")
+            raise patch_errors.undecodable_patch(operation, "handlers.jsonPatchOp")
         for name in ("op", "path", "from"):
             if operation.get(name) is not None and not isinstance(operation[name], str):
-                raise failures.undecodable_field(operation[name], f"jsonPatchOp.{name}")
+                raise patch_errors.undecodable_field(operation[name], f"jsonPatchOp.{name}")
     return patch
 
 

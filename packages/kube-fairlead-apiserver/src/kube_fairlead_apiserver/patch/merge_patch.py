@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from kube_fairlead.api.json_object import Json
-from kube_fairlead_apiserver.patch import failures
-from kube_fairlead_apiserver.patch.depth import ensure_depth
+from kube_fairlead_apiserver.patch import patch_errors
+from kube_fairlead_apiserver.patch.depth_limit import ensure_depth
 
 __all__ = ["apply_merge_patch"]
 
@@ -22,7 +22,7 @@ def apply_merge_patch(document: Json, patch: Any) -> Json:
     Kubernetes answers 400.
     """
     if not isinstance(patch, dict):
-        raise failures.undecodable_patch(patch, "map[string]interface {}")
+        raise patch_errors.undecodable_patch(patch, "map[string]interface {}")
     ensure_depth(patch)
     return _merge(document, patch)
 

@@ -18,10 +18,10 @@ from typing import Any
 
 from kube_fairlead.api import errors
 from kube_fairlead.api.json_object import Json
-from kube_fairlead_apiserver.patch import failures
-from kube_fairlead_apiserver.patch.depth import ensure_depth
+from kube_fairlead_apiserver.patch import patch_errors
+from kube_fairlead_apiserver.patch.depth_limit import ensure_depth
 from kube_fairlead_apiserver.patch.goformat import go_type, go_value
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 
 __all__ = ["MAX_REPEATED", "apply_strategic_merge_patch"]
 
@@ -35,15 +35,15 @@ _ORDER = "$setElementOrder"
 _DROPPED: Any = object()
 
 
-def apply_strategic_merge_patch(node: Node, document: Json, patch: Any) -> Json:
+def apply_strategic_merge_patch(node: SchemaNode, document: Json, patch: Any) -> Json:
     """The document after the patch; `node` is the schema of its kind."""
     if not isinstance(patch, dict):
-        raise failures.undecodable_patch(patch, "map[string]interface {}")
+        raise patch_errors.undecodable_patch(patch, "map[string]interface {}")
     ensure_depth(patch)
     return _merge_map(node, document, patch)
 
 
-def _merge_map(node: Node, original: Json, patch: Json) -> Json:
+def _merge_map(node: SchemaNode, original: Json, patch: Json) -> Json:
     if _DIRECTIVE in patch:
         return _directed_map(patch)
     merged = dict(original)
@@ -62,7 +62,7 @@ def _merge_map(node: Node, original: Json, patch: Json) -> Json:
     return merged
 
 
-def _merge_field(node: Node, merged: Json, key: str, value: Any) -> None:
+def _merge_field(node: SchemaNode, merged: Json, key: str, value: Any) -> None:
     current = merged.get(key)
     field = node.child(key) or ANYTHING
     if isinstance(current, dict) and isinstance(value, dict) and "replace" not in field.patch_strategies:
@@ -121,7 +121,7 @@ def _delete_primitives(merged: Json, field: str, unwanted: Any) -> None:
     merged[field] = [item for item in current if _typed(item) not in gone]
 
 
-def _merge_ordered_lists(node: Node, merged: Json, patch: Json) -> set[str]:
+def _merge_ordered_lists(node: SchemaNode, merged: Json, patch: Json) -> set[str]:
     """Merge the lists whose order the patch sets; returns their names, for they are done then."""
     done: set[str] = set()
     for directive, order in patch.items():
@@ -167,7 +167,7 @@ def _check_order(change: list[Any], order: list[Any], merge_key: str) -> None:
             )
 
 
-def _merge_list(field: Node, original: list[Any], change: list[Any]) -> list[Any]:
+def _merge_list(field: SchemaNode, original: list[Any], change: list[Any]) -> list[Any]:
     if not original and not change:
         return original
     if len(_kinds(original) | _kinds(change)) > 1:
@@ -272,7 +272,7 @@ def _rank_key(item: Any, merge_key: str) -> Any:
     try:
         hash(key)
     except TypeError:
-        raise failures.unprocessable("lists of lists are not supported") from None
+        raise patch_errors.unprocessable("lists of lists are not supported") from None
     return key
 
 
@@ -299,7 +299,7 @@ def _distinct(items: list[Any]) -> list[Any]:
 def _kinds(items: list[Any]) -> set[type]:
     kinds = {type(item) for item in items}
     if list in kinds:
-        raise failures.unprocessable("lists of lists are not supported")
+        raise patch_errors.unprocessable("lists of lists are not supported")
     return kinds
 
 

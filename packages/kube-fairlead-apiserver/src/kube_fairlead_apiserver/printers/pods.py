@@ -25,7 +25,7 @@ __all__ = ["POD"]
 
 
 def _cells(pod: Json, now: dt.datetime) -> list[Any]:
-    reading = _Reading(pod)
+    reading = _ContainerSummary(pod)
     restarts = str(reading.restarts)
     if reading.restarts and reading.last_restart:
         restarts = f"{reading.restarts} ({since(reading.last_restart, now)} ago)"
@@ -51,7 +51,7 @@ def _conditions(pod: Json) -> list[Json]:
     return [{"type": "Completed", "status": "True", "reason": phase, "message": messages[phase]}]
 
 
-class _Reading:
+class _ContainerSummary:
     """The containers of one pod, read in the order in which they start: init containers, then the others.
 
     A container with a problem determines the pod's status; a later one overrides an earlier one.

@@ -22,9 +22,9 @@ from kube_fairlead.api.gvk import GroupVersionKind
 from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.quantity import Quantity, QuantityError
 from kube_fairlead_apiserver.registry.resource import Conversion
-from kube_fairlead_apiserver.schema.conformance import Unfit, conform
 from kube_fairlead_apiserver.schema.defaulting import copy_json
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+from kube_fairlead_apiserver.schema.go_decoding import TypeMismatch, conform
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 from kube_fairlead_apiserver.schema.pruning import prune
 from kube_fairlead_apiserver.types import schemas
 
@@ -299,14 +299,14 @@ def _read(text: str | None, form: Any, turned: Callable[[Any], Any], *path: str)
     try:
         value = turned(msgspec.json.decode(text, type=form))
         conform(node, value)
-    except (msgspec.DecodeError, RecursionError, Unfit):
+    except (msgspec.DecodeError, RecursionError, TypeMismatch):
         return None
     prune(node, value, root=False)
     return value
 
 
 @functools.cache
-def _node(*path: str) -> Node:
+def _node(*path: str) -> SchemaNode:
     node = schemas.node(_STORED) or ANYTHING
     return functools.reduce(lambda found, field: found.properties[field], path, node)
 

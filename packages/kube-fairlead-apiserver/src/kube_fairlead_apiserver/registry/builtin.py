@@ -11,7 +11,7 @@ from kube_fairlead_apiserver.registry.event_conversion import EVENT_CONVERSION, 
 from kube_fairlead_apiserver.registry.resource import Resource, Subresource
 from kube_fairlead_apiserver.registry.strategies.by_resource import strategy_for
 from kube_fairlead_apiserver.registry.strategies.converted import ConvertedStrategy
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 from kube_fairlead_apiserver.types import resources, schemas
 
 __all__ = ["builtin_resources"]
@@ -61,5 +61,5 @@ def _resource(known: resources.BuiltinResource) -> Resource:
     return resource
 
 
-def _schema(known: resources.BuiltinResource) -> Node:
+def _schema(known: resources.BuiltinResource) -> SchemaNode:
     return schemas.node(known.gvk) or ANYTHING

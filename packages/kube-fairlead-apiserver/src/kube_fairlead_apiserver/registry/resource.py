@@ -10,11 +10,11 @@ import msgspec
 from kube_fairlead.api.gvk import GroupKind, GroupResource
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd.definition import CustomResourceKind
-from kube_fairlead_apiserver.registry.shapes import Shape
+from kube_fairlead_apiserver.registry.custom_versions import CustomVersion
 from kube_fairlead_apiserver.registry.strategy import Strategy
 from kube_fairlead_apiserver.schema.defaulting import copy_json
-from kube_fairlead_apiserver.schema.model import Node
-from kube_fairlead_apiserver.storage.records import HEAD, Entry, Origin
+from kube_fairlead_apiserver.schema.model import SchemaNode
+from kube_fairlead_apiserver.storage.entries import HEAD, Entry, Origin
 
 __all__ = [
     "ALL_VERBS",
@@ -67,7 +67,7 @@ class Resource:
     kind: str
     namespaced: bool
     strategy: Strategy
-    schema: Callable[[], Node]
+    schema: Callable[[], SchemaNode]
     singular: str = ""
     list_kind: str = ""
     short_names: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Resource:
     is_ending: bool = False  # its definition is being deleted: no new objects
     conversion: Conversion | None = None  # for a kind that is stored in another version
     shared: bool = False  # a built-in kind that is served in several versions
-    shape: Shape | None = None  # for a custom kind, which may be stored in another version or schema
+    custom_version: CustomVersion | None = None  # for a custom kind, which may be stored in another version or schema
     table: str = ""  # the table of the objects; versions of one kind share it
     head: bytes = b""
     item_head: bytes = b""
@@ -118,16 +118,16 @@ class Resource:
     @property
     def origin(self) -> Origin | None:
         """The origin of new objects."""
-        return None if self.shape is None else self.shape.origin
+        return None if self.custom_version is None else self.custom_version.origin
 
     def shows_stored(self, entry: Entry) -> bool:
         """Whether an object is served in its stored form, without decoding it."""
-        return self.conversion is None if self.shape is None else self.shape.shows_stored(entry)
+        return self.conversion is None if self.custom_version is None else self.custom_version.shows_stored(entry)
 
     def shown(self, entry: Entry) -> Entry:
         """A stored object as a client sees it, without kind and version: mostly the same entry."""
-        if self.shape is not None:
-            return self.shape.shown(entry)
+        if self.custom_version is not None:
+            return self.custom_version.shown(entry)
         if self.conversion is None:
             return entry
         obj = msgspec.json.decode(entry.value)
@@ -136,15 +136,15 @@ class Resource:
 
     def decode(self, entry: Entry) -> Json:
         """A stored object as a client sees it; the caller may change it."""
-        obj = decode_entry(entry if self.shape is None else self.shape.shown(entry))
+        obj = decode_entry(entry if self.custom_version is None else self.custom_version.shown(entry))
         if self.conversion is not None:
             self.conversion.to_served(obj)
         return {"apiVersion": self.api_version, "kind": self.kind, **obj}
 
     def stored(self, obj: Json) -> Json:
         """The object in the form it is stored in; the caller must not change it."""
-        if self.shape is not None:
-            return self.shape.stored(obj)
+        if self.custom_version is not None:
+            return self.custom_version.stored(obj)
         if self.conversion is None:
             return obj
         stored: Json = copy_json(obj)
@@ -153,11 +153,11 @@ class Resource:
 
     def returned(self, obj: Json) -> Json:
         """The object as the client sees it after a write; storing it in another version may have dropped fields."""
-        return obj if self.shape is None else self.shape.returned(obj)
+        return obj if self.custom_version is None else self.custom_version.returned(obj)
 
     def keeps(self, entry: Entry, obj: Json) -> bool:
         """Whether storing an object that a client sees unchanged changes nothing."""
-        return self.shape is None or self.shape.keeps(entry, obj)
+        return self.custom_version is None or self.custom_version.keeps(entry, obj)
 
 
 def split_key(key: str) -> tuple[str, str]:

@@ -11,33 +11,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.schema.model import SchemaNode
 
-__all__ = ["Pair", "map_key", "same_json"]
+__all__ = ["CorrelatedValue", "map_key", "same_json"]
 
 
-class Pair:
+class CorrelatedValue:
     """A new value and the old one in its place. A part that has no old counterpart is no Pair but None."""
 
     __slots__ = ("_equal", "_old_items", "new", "node", "old")
 
-    def __init__(self, node: Node, new: Any, old: Any) -> None:
+    def __init__(self, node: SchemaNode, new: Any, old: Any) -> None:
         self.node = node
         self.new = new
         self.old = old
         self._equal: bool | None = None
         self._old_items: dict[Any, Any] | None = None
 
-    def field(self, name: str) -> Pair | None:
+    def field(self, name: str) -> CorrelatedValue | None:
         """The pair of one field of two objects."""
         if self.new.__class__ is not dict or self.old.__class__ is not dict:
             return None
         if name not in self.new or name not in self.old:
             return None
         child = self.node.child(name)
-        return None if child is None else Pair(child, self.new[name], self.old[name])
+        return None if child is None else CorrelatedValue(child, self.new[name], self.old[name])
 
-    def item(self, index: int) -> Pair | None:
+    def item(self, index: int) -> CorrelatedValue | None:
         """The pair of one item of two lists of type map."""
         node = self.node
         if node.list_type != "map" or node.items is None:
@@ -51,7 +51,7 @@ class Pair:
                     self._old_items.setdefault(key, item)
         key = map_key(node, self.new[index])
         old = None if key is None else self._old_items.get(key)
-        return None if old is None else Pair(node.items, self.new[index], old)
+        return None if old is None else CorrelatedValue(node.items, self.new[index], old)
 
     def unchanged(self) -> bool:
         """Whether both values are the same, a list of type map whatever the order of its items."""
@@ -72,7 +72,7 @@ class Pair:
         return same_json(new, old)
 
 
-def map_key(node: Node, item: Any) -> tuple[Any, ...] | None:
+def map_key(node: SchemaNode, item: Any) -> tuple[Any, ...] | None:
     """What identifies an item of a list of type map; None when a key is missing or no scalar."""
     if item.__class__ is not dict or not node.list_map_keys:
         return None

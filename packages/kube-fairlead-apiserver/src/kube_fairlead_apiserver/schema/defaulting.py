@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.schema.model import SchemaNode
 
 __all__ = ["apply_defaults", "copy_json", "prune_nulls"]
 
 
-def apply_defaults(node: Node, value: Any, *, nulls: bool = True) -> None:
+def apply_defaults(node: SchemaNode, value: Any, *, nulls: bool = True) -> None:
     """Default value in place; with ``nulls`` first remove the nulls that nothing allows and nothing replaces."""
     if nulls:
         _prune_nulls(node, value)
@@ -26,7 +26,7 @@ def apply_defaults(node: Node, value: Any, *, nulls: bool = True) -> None:
         _default(node, value)
 
 
-def prune_nulls(node: Node, value: Any) -> None:
+def prune_nulls(node: SchemaNode, value: Any) -> None:
     """Remove in place each null that its schema neither allows nor replaces by a default."""
     _prune_nulls(node, value)
 
@@ -36,7 +36,7 @@ def copy_json(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-def _prune_nulls(node: Node, value: Any) -> None:
+def _prune_nulls(node: SchemaNode, value: Any) -> None:
     if value.__class__ is dict:
         dropped: list[str] | None = None
         properties = node.properties
@@ -59,7 +59,7 @@ def _prune_nulls(node: Node, value: Any) -> None:
                 _prune_nulls(node.items, item)
 
 
-def _default(node: Node, value: Any) -> None:
+def _default(node: SchemaNode, value: Any) -> None:
     if value.__class__ is dict:
         _default_object(node, value)
     elif value.__class__ is list and node.items is not None:
@@ -73,7 +73,7 @@ def _default(node: Node, value: Any) -> None:
                 _default(items, value[index])
 
 
-def _default_object(node: Node, value: dict[str, Any]) -> None:
+def _default_object(node: SchemaNode, value: dict[str, Any]) -> None:
     for key, child in node.properties.items():
         if child.default is not None and (key not in value or (value[key] is None and not child.nullable)):
             value[key] = copy_json(child.default)
@@ -91,7 +91,7 @@ def _default_object(node: Node, value: dict[str, Any]) -> None:
             _default(child_or_none, item)
 
 
-def _has_defaults(node: Node) -> bool:
+def _has_defaults(node: SchemaNode) -> bool:
     """Whether any default hides in this subtree; found once per node, so that most subtrees are never walked."""
     known = node.defaults_below
     if known is None:

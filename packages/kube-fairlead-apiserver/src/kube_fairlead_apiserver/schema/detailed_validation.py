@@ -24,9 +24,9 @@ from typing import Any
 from kube_fairlead.api import golang
 from kube_fairlead.api.fielderrors import MAX_PATH_CHARACTERS, MAX_PROBLEM_CHARACTERS, FieldError, FieldPath
 from kube_fairlead_apiserver.cel import regex, string_formats
-from kube_fairlead_apiserver.schema import effort, numbers
-from kube_fairlead_apiserver.schema.correlation import Pair, same_json
-from kube_fairlead_apiserver.schema.model import Node, compile_schema
+from kube_fairlead_apiserver.schema import comparison_budget, numbers
+from kube_fairlead_apiserver.schema.correlation import CorrelatedValue, same_json
+from kube_fairlead_apiserver.schema.model import SchemaNode, compile_schema
 
 __all__ = ["Findings", "expected_types", "explain", "in_enum", "number_holds"]
 
@@ -78,7 +78,7 @@ class Findings:
         self.matches += other.matches
 
 
-def explain(node: Node, name: str, value: Any, base: FieldPath, pair: Pair | None = None) -> Findings:
+def explain(node: SchemaNode, name: str, value: Any, base: FieldPath, pair: CorrelatedValue | None = None) -> Findings:
     """All that is wrong with a value, called ``name`` below ``base``; with a pair, unchanged parts are excused."""
     found = Findings(base)
     if value is None:
@@ -91,7 +91,7 @@ def explain(node: Node, name: str, value: Any, base: FieldPath, pair: Pair | Non
     return found
 
 
-def _explain_present(node: Node, name: str, value: Any, found: Findings, pair: Pair | None) -> None:
+def _explain_present(node: SchemaNode, name: str, value: Any, found: Findings, pair: CorrelatedValue | None) -> None:
     types, format_name = expected_types(node)
     if types or format_name:
         _explain_type(node, name, value, found)
@@ -121,7 +121,7 @@ def _explain_present(node: Node, name: str, value: Any, found: Findings, pair: P
     found.matches += 1
 
 
-def expected_types(node: Node) -> tuple[tuple[str, ...], str]:
+def expected_types(node: SchemaNode) -> tuple[tuple[str, ...], str]:
     """The JSON types a node allows (none = any) and the format it asks for, if Kubernetes knows that."""
     if node.int_or_string:
         return ("integer", "string"), string_formats.known_format(node.format, "")
@@ -129,7 +129,7 @@ def expected_types(node: Node) -> tuple[tuple[str, ...], str]:
     return types, string_formats.known_format(node.format, node.type) if node.format else ""
 
 
-def _explain_type(node: Node, name: str, value: Any, found: Findings) -> None:
+def _explain_type(node: SchemaNode, name: str, value: Any, found: Findings) -> None:
     types, format_name = expected_types(node)
     wanted = ",".join(types)
     if value is None:
@@ -158,7 +158,7 @@ def _wrong_type(name: str, wanted: str, actual: str, found: Findings) -> None:
     found.add(message, FieldError.type_invalid(found.path(name), actual, message))
 
 
-def _explain_junctors(node: Node, name: str, value: Any, found: Findings) -> None:
+def _explain_junctors(node: SchemaNode, name: str, value: Any, found: Findings) -> None:
     quoted = golang.quote(name)
     alternatives = list(_parts(node, "anyOf", name, value, found.base))
     if alternatives:
@@ -189,13 +189,13 @@ def _explain_junctors(node: Node, name: str, value: Any, found: Findings) -> Non
         found.general(f"{quoted} must not validate the schema (not)")
 
 
-def _parts(node: Node, junctor: str, name: str, value: Any, base: FieldPath) -> Iterator[Findings]:
+def _parts(node: SchemaNode, junctor: str, name: str, value: Any, base: FieldPath) -> Iterator[Findings]:
     for part in _compiled_parts(node, junctor):
-        effort.spend(effort.EXPLAINED)
+        comparison_budget.spend(comparison_budget.EXPLAINED)
         yield explain(part, name, value, base)
 
 
-def _compiled_parts(node: Node, junctor: str) -> tuple[Node, ...]:
+def _compiled_parts(node: SchemaNode, junctor: str) -> tuple[SchemaNode, ...]:
     if node.parts is None:
         node.parts = {}
     parts = node.parts.get(junctor)
@@ -206,7 +206,7 @@ def _compiled_parts(node: Node, junctor: str) -> tuple[Node, ...]:
     return parts
 
 
-def _explain_string(node: Node, name: str, value: str, found: Findings) -> None:
+def _explain_string(node: SchemaNode, name: str, value: str, found: Findings) -> None:
     source = node.source
     if (limit := source.get("maxLength")) is not None and len(value) > limit:
         message = f"{name} in body should be at most {limit} chars long"
@@ -222,7 +222,7 @@ def _explain_string(node: Node, name: str, value: str, found: Findings) -> None:
             found.invalid(name, value, f"{name} in body should match '{shown}'")
 
 
-def number_holds(node: Node, value: float) -> bool:
+def number_holds(node: SchemaNode, value: float) -> bool:
     """Whether a number has the node's type and keeps its bounds."""
     found = Findings(FieldPath())
     value = numbers.go_number(value)
@@ -232,7 +232,7 @@ def number_holds(node: Node, value: float) -> bool:
     return not found.errors
 
 
-def _explain_number(node: Node, name: str, value: float, found: Findings) -> None:
+def _explain_number(node: SchemaNode, name: str, value: float, found: Findings) -> None:
     types, format_name = expected_types(node)
     type_name = types[0] if len(types) == 1 and types[0] in {"integer", "number"} else ""
     format_name = format_name if type_name else ""
@@ -273,7 +273,7 @@ def _explain_number(node: Node, name: str, value: float, found: Findings) -> Non
             found.invalid(name, number, f"{name} in body should be {words} {shown(bound)}")
 
 
-def _explain_list(node: Node, name: str, value: list[Any], found: Findings, pair: Pair | None) -> None:
+def _explain_list(node: SchemaNode, name: str, value: list[Any], found: Findings, pair: CorrelatedValue | None) -> None:
     source = node.source
     if node.items is not None:
         for index, item in enumerate(value):
@@ -291,7 +291,7 @@ def _explain_list(node: Node, name: str, value: list[Any], found: Findings, pair
         found.invalid(name, None, f"{name} in body shouldn't contain duplicates")
 
 
-def _explain_enum(node: Node, name: str, value: Any, found: Findings) -> None:
+def _explain_enum(node: SchemaNode, name: str, value: Any, found: Findings) -> None:
     allowed = node.source.get("enum")
     if allowed and not in_enum(value, allowed):
         names = [item if isinstance(item, str) else golang.json_text(item) for item in allowed]
@@ -311,7 +311,9 @@ def in_enum(value: Any, allowed: list[Any]) -> bool:
     return any(same_json(value, item) for item in allowed)
 
 
-def _explain_object(node: Node, name: str, value: dict[str, Any], found: Findings, pair: Pair | None) -> None:
+def _explain_object(
+    node: SchemaNode, name: str, value: dict[str, Any], found: Findings, pair: CorrelatedValue | None
+) -> None:
     source = node.source
     if (limit := source.get("minProperties")) is not None and len(value) < limit:
         found.invalid(name, len(value), f"{name} in body should have at least {limit} properties")
@@ -319,7 +321,7 @@ def _explain_object(node: Node, name: str, value: dict[str, Any], found: Finding
         message = f"{name} in body should have at most {limit} properties"
         found.add(message, FieldError.too_many(found.path(name), len(value), limit))
 
-    def below(child: Node, key: str, child_name: str) -> None:
+    def below(child: SchemaNode, key: str, child_name: str) -> None:
         # The type of the whole object is converted before validation, so it can never count as unchanged.
         fixed = not name and key in {"apiVersion", "kind"}
         child_pair = None if pair is None or fixed else pair.field(key)

@@ -22,12 +22,12 @@ from kube_fairlead_apiserver.schema import model
 
 __all__ = ["from_schema"]
 
-_STRING = model.Node(type="string")
-_OBJECT_META = model.Node(type="object", properties={"name": _STRING, "generateName": _STRING})
+_STRING = model.SchemaNode(type="string")
+_OBJECT_META = model.SchemaNode(type="object", properties={"name": _STRING, "generateName": _STRING})
 _KEYWORD_TOKENS = frozenset({"true", "false", "null", "in"})
 
 
-def from_schema(node: model.Node, *, name: str = "object", resource_root: bool = False) -> types.CelType:
+def from_schema(node: model.SchemaNode, *, name: str = "object", resource_root: bool = False) -> types.CelType:
     """The type for values of this node; ``name`` is what compile errors call it.
 
     ``resource_root`` adds apiVersion, kind and metadata.name, which every resource has.
@@ -35,7 +35,7 @@ def from_schema(node: model.Node, *, name: str = "object", resource_root: bool =
     return _exposed(node, name, resource_root=resource_root) or types.DYN
 
 
-def _exposed(node: model.Node, name: str, *, resource_root: bool) -> types.CelType | None:
+def _exposed(node: model.SchemaNode, name: str, *, resource_root: bool) -> types.CelType | None:
     if node.int_or_string:
         return types.DYN
     origin = node
@@ -52,12 +52,12 @@ def _exposed(node: model.Node, name: str, *, resource_root: bool) -> types.CelTy
             return _SCALARS.get(scalar)
 
 
-def _is_map(node: model.Node) -> bool:
+def _is_map(node: model.SchemaNode) -> bool:
     # additionalProperties: true compiles to ANYTHING, which says nothing about the values.
     return node.additional is not None and node.additional is not model.ANYTHING
 
 
-def _with_object_meta(node: model.Node) -> model.Node:
+def _with_object_meta(node: model.SchemaNode) -> model.SchemaNode:
     metadata = node.properties.get("metadata")
     complete = (
         {"kind", "apiVersion"} <= node.properties.keys()
@@ -70,7 +70,7 @@ def _with_object_meta(node: model.Node) -> model.Node:
     return dataclasses.replace(node, properties=properties)
 
 
-def _list_type(node: model.Node, name: str) -> types.CelType | None:
+def _list_type(node: model.SchemaNode, name: str) -> types.CelType | None:
     if node.items is None:
         return None
     element = _exposed(node.items, f"{name}.@idx", resource_root=node.items.embedded_resource)
@@ -79,7 +79,7 @@ def _list_type(node: model.Node, name: str) -> types.CelType | None:
     return types.list_of(element, adapter=_list_adapter(node, element))
 
 
-def _list_adapter(node: model.Node, element: types.CelType) -> types.Adapter | None:
+def _list_adapter(node: model.SchemaNode, element: types.CelType) -> types.Adapter | None:
     adapt = element.adapter
     match node.list_type:
         case "set":
@@ -99,7 +99,7 @@ def _list_adapter(node: model.Node, element: types.CelType) -> types.Adapter | N
             return _expecting(list, "an array", "array", lambda items: list(map(adapt, items)))
 
 
-def _map_type(node: model.Node, name: str) -> types.CelType | None:
+def _map_type(node: model.SchemaNode, name: str) -> types.CelType | None:
     additional = node.additional
     if additional is None:
         return None
@@ -116,7 +116,7 @@ def _map_type(node: model.Node, name: str) -> types.CelType | None:
     return types.map_of(types.STRING, value, adapter=_expecting(dict, "a map", "object", adapt_values))
 
 
-def _object_type(node: model.Node, name: str, origin: model.Node) -> types.ObjectType:
+def _object_type(node: model.SchemaNode, name: str, origin: model.SchemaNode) -> types.ObjectType:
     def load() -> Mapping[str, types.Field]:
         fields: dict[str, types.Field] = {}
         for json_name, property_node in node.properties.items():

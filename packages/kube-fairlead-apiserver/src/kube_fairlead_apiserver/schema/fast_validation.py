@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kube_fairlead_apiserver.cel import regex, string_formats
-from kube_fairlead_apiserver.schema import effort
+from kube_fairlead_apiserver.schema import comparison_budget
 from kube_fairlead_apiserver.schema.correlation import same_json
 from kube_fairlead_apiserver.schema.detailed_validation import expected_types, in_enum, number_holds
-from kube_fairlead_apiserver.schema.model import Node, compile_schema
+from kube_fairlead_apiserver.schema.model import SchemaNode, compile_schema
 
 __all__ = ["checker"]
 
@@ -32,7 +32,7 @@ _CLASSES: dict[str, type] = {
 }
 
 
-def checker(node: Node) -> Check:
+def checker(node: SchemaNode) -> Check:
     """The node's check, compiled at the first call."""
     if node.checker is None:
 
@@ -45,7 +45,7 @@ def checker(node: Node) -> Check:
     return node.checker
 
 
-def _compile(node: Node) -> Check:
+def _compile(node: SchemaNode) -> Check:
     """One test per JSON type that the node allows, then what holds for every type."""
     types, format_name = expected_types(node)
     by_class: dict[type, Check | None] = {}
@@ -82,7 +82,7 @@ def _compile_single(by_class: dict[type, Check | None], *, accepts_null: bool) -
     return check
 
 
-def _compile_text(node: Node, *, accepts_null: bool) -> Check:
+def _compile_text(node: SchemaNode, *, accepts_null: bool) -> Check:
     """The most common leaf of all: text of bounded length."""
     longest, shortest = node.source.get("maxLength"), node.source.get("minLength")
     if longest is None and shortest is None:
@@ -108,7 +108,7 @@ def _allows(cls: type, types: tuple[str, ...], format_name: str) -> bool:
     return cls in {str, list} and bool(format_name) and "number" not in types and "integer" not in types
 
 
-def _compile_class(node: Node, cls: type, format_name: str) -> Check | None:
+def _compile_class(node: SchemaNode, cls: type, format_name: str) -> Check | None:
     if cls is str:
         return _compile_string(node, format_name)
     if cls is list:
@@ -120,7 +120,7 @@ def _compile_class(node: Node, cls: type, format_name: str) -> Check | None:
     return _compile_number(node)
 
 
-def _compile_rest(node: Node) -> Check | None:
+def _compile_rest(node: SchemaNode) -> Check | None:
     """Enum and junctors, which look at values of any type."""
     tests: list[Check] = []
     source = node.source
@@ -149,7 +149,7 @@ def _compile_rest(node: Node) -> Check | None:
 
 
 def _spend(parts: int) -> bool:
-    effort.spend(parts)
+    comparison_budget.spend(parts)
     return True
 
 
@@ -161,7 +161,7 @@ def _all_of(tests: list[Check]) -> Check | None:
     return lambda value: all(test(value) for test in tests)
 
 
-def _compile_string(node: Node, format_name: str) -> Check | None:
+def _compile_string(node: SchemaNode, format_name: str) -> Check | None:
     source = node.source
     tests: list[Check] = []
     longest, shortest = source.get("maxLength"), source.get("minLength")
@@ -179,7 +179,7 @@ def _compile_string(node: Node, format_name: str) -> Check | None:
     return _all_of(tests)
 
 
-def _compile_number(node: Node) -> Check:
+def _compile_number(node: SchemaNode) -> Check:
     """Integers within plain bounds at once; floats, huge integers and failures as `detailed_validation` judges them."""
     source = node.source
     low, high = -(2**63), 2**63 - 1
@@ -205,7 +205,7 @@ def _compile_number(node: Node) -> Check:
     return check
 
 
-def _compile_list(node: Node) -> Check | None:
+def _compile_list(node: SchemaNode) -> Check | None:
     source = node.source
     most, least, unique = source.get("maxItems"), source.get("minItems"), bool(source.get("uniqueItems"))
     item = None if node.items is None else checker(node.items)
@@ -224,7 +224,7 @@ def _compile_list(node: Node) -> Check | None:
     return check
 
 
-def _compile_object(node: Node) -> Check | None:
+def _compile_object(node: SchemaNode) -> Check | None:
     source = node.source
     fields = {name: checker(child) for name, child in node.properties.items()}
     required = frozenset(node.required)

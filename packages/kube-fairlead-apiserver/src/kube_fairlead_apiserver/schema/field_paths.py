@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from kube_fairlead.api.fielderrors import FieldPath
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 
 __all__ = ["resolve_field_path"]
 
@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|[.\[\]]|[^.\[\]]+|'", re.DOTALL)
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
 
 
-def resolve_field_path(text: str, node: Node, *, brackets: bool = True) -> tuple[FieldPath, Node]:
+def resolve_field_path(text: str, node: SchemaNode, *, brackets: bool = True) -> tuple[FieldPath, SchemaNode]:
     """The path in canonical form and the node it leads to; a ValueError says in Kubernetes' words what is wrong."""
     path = FieldPath()
     pieces = iter(_TOKEN.findall(text))
@@ -54,7 +54,7 @@ def _unquote(piece: str) -> str:
     return re.sub(r"\\.", replace, piece[1:-1])
 
 
-def _descend(path: FieldPath, node: Node, name: str) -> tuple[FieldPath, Node]:
+def _descend(path: FieldPath, node: SchemaNode, name: str) -> tuple[FieldPath, SchemaNode]:
     if node.properties:
         child = node.properties.get(name)
         if child is None:

@@ -14,20 +14,20 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-__all__ = ["ANYTHING", "Node", "compile_schema"]
+__all__ = ["ANYTHING", "SchemaNode", "compile_schema"]
 
 ListType = Literal["atomic", "set", "map"]
 MapType = Literal["granular", "atomic"]
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Node:
+class SchemaNode:
     """One place in a schema tree. Trees may be recursive (JSONSchemaProps is), so compare by identity."""
 
     type: str = ""  # object, array, string, integer, number, boolean; "" = anything
-    properties: dict[str, Node] = dataclasses.field(default_factory=dict)
-    additional: Node | None = None  # values of a free-form map
-    items: Node | None = None
+    properties: dict[str, SchemaNode] = dataclasses.field(default_factory=dict)
+    additional: SchemaNode | None = None  # values of a free-form map
+    items: SchemaNode | None = None
     required: tuple[str, ...] = ()
     nullable: bool = False
     default: Any = None
@@ -49,24 +49,24 @@ class Node:
     defaults_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
     keyed_lists_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
     embedded_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
-    parts: dict[str, tuple[Node, ...]] | None = dataclasses.field(default=None, init=False, repr=False)
+    parts: dict[str, tuple[SchemaNode, ...]] | None = dataclasses.field(default=None, init=False, repr=False)
     checker: Callable[[Any], bool] | None = dataclasses.field(default=None, init=False, repr=False)
 
-    def child(self, name: str) -> Node | None:
+    def child(self, name: str) -> SchemaNode | None:
         """The node of a field: a declared property, else the map's value schema, else None."""
         return self.properties.get(name) or self.additional
 
 
-ANYTHING = Node(preserve_unknown_fields=True, nullable=True)
+ANYTHING = SchemaNode(preserve_unknown_fields=True, nullable=True)
 
 
 def compile_schema(
     source: Mapping[str, Any],
     resolve: Callable[[str], Mapping[str, Any]] | None = None,
-    _compiled: dict[str, Node] | None = None,
-) -> Node:
+    _compiled: dict[str, SchemaNode] | None = None,
+) -> SchemaNode:
     """Compile OpenAPI v3; ``resolve`` turns the target of a ``$ref`` into the schema it names."""
-    compiled: dict[str, Node] = {} if _compiled is None else _compiled
+    compiled: dict[str, SchemaNode] = {} if _compiled is None else _compiled
     reference = source.get("$ref")
     if reference is None and len(source.get("allOf", ())) == 1 and "$ref" in source["allOf"][0]:
         reference = source["allOf"][0]["$ref"]  # OpenAPI v3 wraps a $ref that has siblings (default) in allOf
@@ -75,22 +75,22 @@ def compile_schema(
             raise ValueError(f"schema refers to {reference}, but nothing here resolves references")
         node = compiled.get(reference)
         if node is None:
-            node = compiled[reference] = Node()
+            node = compiled[reference] = SchemaNode()
             _fill(node, resolve(reference), resolve, compiled)
         if "default" in source or "x-kubernetes-patch-strategy" in source or "x-kubernetes-list-type" in source:
             node = dataclasses.replace(node)
             _fill_own(node, source)
         return node
-    node = Node()
+    node = SchemaNode()
     _fill(node, source, resolve, compiled)
     return node
 
 
 def _fill(
-    node: Node,
+    node: SchemaNode,
     source: Mapping[str, Any],
     resolve: Callable[[str], Mapping[str, Any]] | None,
-    compiled: dict[str, Node],
+    compiled: dict[str, SchemaNode],
 ) -> None:
     if "$ref" in source and resolve is not None:
         _fill(node, resolve(source["$ref"]), resolve, compiled)
@@ -119,7 +119,7 @@ def _fill(
         node.items = compile_schema(items, resolve, compiled)
 
 
-def _fill_own(node: Node, source: Mapping[str, Any]) -> None:
+def _fill_own(node: SchemaNode, source: Mapping[str, Any]) -> None:
     if "default" in source:
         node.default = source["default"]
         node.has_default = True

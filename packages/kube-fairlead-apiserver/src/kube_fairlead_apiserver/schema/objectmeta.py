@@ -15,7 +15,7 @@ from typing import Any
 
 from kube_fairlead.api import golang, names, time
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.schema.model import Node, compile_schema
+from kube_fairlead_apiserver.schema.model import SchemaNode, compile_schema
 from kube_fairlead_apiserver.schema.pruning import prune
 
 __all__ = ["OBJECT_META", "decode_metadata", "validate_metadata"]
@@ -33,7 +33,7 @@ _MANAGED = {
     "fieldsV1": {"x-kubernetes-preserve-unknown-fields": True},
 }
 
-OBJECT_META: Node = compile_schema(
+OBJECT_META: SchemaNode = compile_schema(
     {
         "type": "object",
         "properties": {
@@ -98,7 +98,7 @@ def decode_metadata(metadata: Any) -> tuple[dict[str, Any], list[str]]:
     return kept, unknown
 
 
-def _check(node: Node, value: Any, struct: str, path: str) -> None:
+def _check(node: SchemaNode, value: Any, struct: str, path: str) -> None:
     if value is None or not node.type:
         return
     actual: type = value.__class__

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kube_fairlead.api.fielderrors import MAX_PATH_CHARACTERS
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 
 __all__ = ["MAX_PATHS", "prune"]
 
@@ -22,12 +22,12 @@ MAX_PATHS = 1000  # reported paths; all unknown fields are removed
 _META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
-def prune(node: Node | None, value: Any, *, root: bool = True) -> list[str]:
+def prune(node: SchemaNode | None, value: Any, *, root: bool = True) -> list[str]:
     """Remove unknown fields in place; return their paths (``spec.foo``, ``spec.list[0].bar``), sorted.
 
     ``root`` says that value is a whole object, whose apiVersion, kind and metadata are not the schema's business.
     """
-    removed = _prune_object(node or Node(), value, embedded=True) if root else _prune(node, value)
+    removed = _prune_object(node or SchemaNode(), value, embedded=True) if root else _prune(node, value)
     if not removed:
         return []
     return sorted(path.removeprefix(".") for path in removed)
@@ -37,7 +37,7 @@ def prune(node: Node | None, value: Any, *, root: bool = True) -> list[str]:
 # "["), or None: an object with nothing to remove, which is nearly every one, allocates nothing.
 
 
-def _prune(node: Node | None, value: Any) -> list[str] | None:
+def _prune(node: SchemaNode | None, value: Any) -> list[str] | None:
     if node is None:
         return _empty(value)
     if value.__class__ is dict:
@@ -47,7 +47,7 @@ def _prune(node: Node | None, value: Any) -> list[str] | None:
     return None
 
 
-def _prune_object(node: Node, value: Any, *, embedded: bool) -> list[str] | None:
+def _prune_object(node: SchemaNode, value: Any, *, embedded: bool) -> list[str] | None:
     if value.__class__ is not dict:
         return _prune(node, value)
     removed: list[str] | None = None
@@ -79,7 +79,7 @@ def _prune_object(node: Node, value: Any, *, embedded: bool) -> list[str] | None
     return removed
 
 
-def _prune_list(node: Node, value: list[Any]) -> list[str] | None:
+def _prune_list(node: SchemaNode, value: list[Any]) -> list[str] | None:
     removed: list[str] | None = None
     # Kubernetes carries "preserve" through a list to its items, whose own objects then keep unknown fields too.
     keep = node.preserve_unknown_fields
@@ -91,7 +91,7 @@ def _prune_list(node: Node, value: list[Any]) -> list[str] | None:
     return removed
 
 
-def _preserve(node: Node | None, value: Any) -> list[str] | None:
+def _preserve(node: SchemaNode | None, value: Any) -> list[str] | None:
     """Keep unknown fields here whatever the node says, and prune below the fields that it declares."""
     if node is None:
         return None

@@ -14,9 +14,15 @@ from __future__ import annotations
 from typing import Any
 
 from kube_fairlead.api.fielderrors import ErrorType, FieldError, FieldPath
-from kube_fairlead_apiserver.schema import detailed_validation, effort, embedded, fast_validation, lists
-from kube_fairlead_apiserver.schema.correlation import Pair
-from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.schema import (
+    comparison_budget,
+    detailed_validation,
+    embedded_resources,
+    fast_validation,
+    list_uniqueness,
+)
+from kube_fairlead_apiserver.schema.correlation import CorrelatedValue
+from kube_fairlead_apiserver.schema.model import SchemaNode
 
 __all__ = ["blocks_rules", "validate", "validate_schema"]
 
@@ -34,34 +40,36 @@ _BLOCKED = (
     "correct the existing errors to complete validation"
 )
 _TOO_COSTLY = (
-    f"validation takes more than {effort.MOST_COMPARISONS} comparisons; "
+    f"validation takes more than {comparison_budget.MOST_COMPARISONS} comparisons; "
     "use fewer or less deep anyOf, allOf, oneOf and not in the schema, or fewer values in the object"
 )
 
 
-def validate(node: Node, value: Any, path: FieldPath | None = None, *, old: Any = None) -> list[FieldError]:
+def validate(node: SchemaNode, value: Any, path: FieldPath | None = None, *, old: Any = None) -> list[FieldError]:
     """Everything a schema says about a custom resource except its CEL rules; ``old`` is what an update replaces.
 
     Order and texts are Kubernetes': schema, then embedded resources, then lists of type set and map.
     """
     base = path or FieldPath()
-    pair = None if old is None else Pair(node, value, old)
+    pair = None if old is None else CorrelatedValue(node, value, old)
     errors = validate_schema(node, value, base, pair)
-    errors += embedded.validate_embedded(node, value, base)
+    errors += embedded_resources.validate_embedded(node, value, base)
     # Lists ratchet as a whole: an object that already held duplicates may hold any.
-    if old is None or not lists.validate_lists(node, old, base):
-        errors += lists.validate_lists(node, value, base)
+    if old is None or not list_uniqueness.validate_lists(node, old, base):
+        errors += list_uniqueness.validate_lists(node, value, base)
     return errors
 
 
-def validate_schema(node: Node, value: Any, path: FieldPath, pair: Pair | None = None) -> list[FieldError]:
+def validate_schema(
+    node: SchemaNode, value: Any, path: FieldPath, pair: CorrelatedValue | None = None
+) -> list[FieldError]:
     """The OpenAPI part alone."""
     try:
-        with effort.limited():
+        with comparison_budget.limited():
             if fast_validation.checker(node)(value):
                 return []
             return list(detailed_validation.explain(node, "", value, path, pair).errors.values())
-    except effort.TooCostly:
+    except comparison_budget.TooCostly:
         return [FieldError.forbidden(path, _TOO_COSTLY)]
 
 

@@ -18,9 +18,9 @@ from kube_fairlead.api.fielderrors import OMIT_VALUE, FieldError, FieldPath
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.cel import budget, environment, errors, types, values
 from kube_fairlead_apiserver.schema import expression_types
-from kube_fairlead_apiserver.schema.correlation import Pair
+from kube_fairlead_apiserver.schema.correlation import CorrelatedValue
 from kube_fairlead_apiserver.schema.field_paths import resolve_field_path
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 
 __all__ = ["Rule", "RuleTree", "compile_rule_list", "compile_rules", "rule_environments", "validate_rules"]
 
@@ -69,7 +69,7 @@ class Rule:
 class RuleTree:
     """The rules at one node and below; nodes without any are not in the tree."""
 
-    node: Node
+    node: SchemaNode
     self_type: types.CelType
     rules: tuple[Rule, ...] = ()
     properties: dict[str, RuleTree] = dataclasses.field(default_factory=dict)
@@ -81,32 +81,32 @@ class RuleTree:
     ) -> list[FieldError]:
         """All failures for a value; ``old`` is what an update replaces. Excused failures go to ``warnings``."""
         run = _Run(budget.Budget(), [] if warnings is None else warnings)
-        pair = None if old is None else Pair(self.node, value, old)
+        pair = None if old is None else CorrelatedValue(self.node, value, old)
         return list(run.walk(self, value, old, path or FieldPath(), _Ratchet(pair, None)))
 
 
 def validate_rules(
-    node: Node, value: Any, path: FieldPath | None = None, *, old: Any = None, root: bool = True
+    node: SchemaNode, value: Any, path: FieldPath | None = None, *, old: Any = None, root: bool = True
 ) -> list[FieldError]:
     """Compile and evaluate in one go, for a value that comes once."""
     tree = compile_rules(node, root=root)
     return [] if tree is None else tree.validate(value, path, old=old)
 
 
-def compile_rules(node: Node, *, root: bool = True) -> RuleTree | None:
+def compile_rules(node: SchemaNode, *, root: bool = True) -> RuleTree | None:
     """The rules of a schema, None if it has none. ``root``: the values are whole resources."""
     if not _has_rules(node):
         return None
     return _compile(node, resource=root or node.embedded_resource)
 
 
-def _has_rules(node: Node) -> bool:
+def _has_rules(node: SchemaNode) -> bool:
     return bool(node.source.get("x-kubernetes-validations")) or any(
         _has_rules(child) for child in (*node.properties.values(), node.additional, node.items) if child is not None
     )
 
 
-def _compile(node: Node, *, resource: bool) -> RuleTree | None:
+def _compile(node: SchemaNode, *, resource: bool) -> RuleTree | None:
     if not _is_typed(node) or not _has_rules(node):
         return None  # what has no type is left out of CEL altogether
     self_type = expression_types.from_schema(node, resource_root=resource)
@@ -122,7 +122,7 @@ def _compile(node: Node, *, resource: bool) -> RuleTree | None:
     return tree
 
 
-def _is_typed(node: Node) -> bool:
+def _is_typed(node: SchemaNode) -> bool:
     if node.int_or_string:
         return True
     if node.type == "array":
@@ -140,14 +140,14 @@ def rule_environments(self_type: types.CelType) -> tuple[environment.Environment
     )
 
 
-def compile_rule_list(node: Node, self_type: types.CelType) -> Iterator[Rule]:
+def compile_rule_list(node: SchemaNode, self_type: types.CelType) -> Iterator[Rule]:
     """The rules of one node, in order, each compiled or with its problem."""
     plain, optional = rule_environments(self_type)
     for source in node.source.get("x-kubernetes-validations") or ():
         yield _compile_rule(node, source, optional if source.get("optionalOldSelf") else plain)
 
 
-def _compile_rule(node: Node, source: Json, env: environment.Environment) -> Rule:
+def _compile_rule(node: SchemaNode, source: Json, env: environment.Environment) -> Rule:
     if not (source.get("rule") or "").strip():
         return Rule(source)
     try:
@@ -178,8 +178,8 @@ def _compile_rule(node: Node, source: Json, env: environment.Environment) -> Rul
 class _Ratchet:
     """The pair at a place, or the nearest one above it when nothing pairs here."""
 
-    current: Pair | None
-    above: Pair | None
+    current: CorrelatedValue | None
+    above: CorrelatedValue | None
 
     def field(self, name: str) -> _Ratchet:
         if self.current is None:
@@ -223,7 +223,7 @@ class _Run:
         if tree.rules:
             yield from self._evaluate_all(tree, value, old, path, ratchet)
         if value.__class__ is list and tree.items is not None:
-            pairs = Pair(tree.node, value, old)
+            pairs = CorrelatedValue(tree.node, value, old)
             for index, item in enumerate(value):
                 pair = pairs.item(index)
                 before = None if pair is None else pair.old

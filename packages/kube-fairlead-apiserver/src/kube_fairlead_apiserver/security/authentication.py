@@ -27,7 +27,7 @@ from kube_fairlead_apiserver.attributes import ANONYMOUS, UserInfo
 from kube_fairlead_apiserver.http.messages import Request
 from kube_fairlead_apiserver.security import identities
 from kube_fairlead_apiserver.security.pki.subjects import certificate_subject
-from kube_fairlead_apiserver.security.tokens import InvalidToken, ServiceAccountTokens, Verified
+from kube_fairlead_apiserver.security.tokens import InvalidToken, ServiceAccountTokens, VerifiedToken
 
 __all__ = ["Authentication", "TokenAuthenticator", "TokenFileError", "bearer_token", "read_token_file"]
 
@@ -42,7 +42,7 @@ class TokenFileError(ValueError):
 class TokenAuthenticator(Protocol):
     """One kind of bearer token."""
 
-    def verify(self, token: str, audiences: Sequence[str] | None = None) -> Verified | None:
+    def verify(self, token: str, audiences: Sequence[str] | None = None) -> VerifiedToken | None:
         """The user of a token; None if it is not of this kind; InvalidToken if it is invalid."""
         ...
 
@@ -52,7 +52,7 @@ class _StaticTokens:
         self._users = [(token.encode(), identities.with_authenticated_group(user)) for token, user in users.items()]
         self._audiences = audiences  # the only audience of these tokens: the API server
 
-    def verify(self, token: str, audiences: Sequence[str] | None = None) -> Verified | None:
+    def verify(self, token: str, audiences: Sequence[str] | None = None) -> VerifiedToken | None:
         found: UserInfo | None = None
         shown = token.encode()
         for known, user in self._users:
@@ -62,7 +62,7 @@ class _StaticTokens:
         if found is None:
             return None
         common = tuple(audience for audience in audiences or () if audience in self._audiences)
-        return None if audiences and not common else Verified(found, common)
+        return None if audiences and not common else VerifiedToken(found, common)
 
 
 def read_token_file(path: Path) -> dict[str, UserInfo]:
@@ -160,7 +160,7 @@ class Authentication:
             raise errors.Unauthorized("Unauthorized")
         return verified.user
 
-    def authenticate_token(self, token: str, audiences: Sequence[str] | None = None) -> Verified | None:
+    def authenticate_token(self, token: str, audiences: Sequence[str] | None = None) -> VerifiedToken | None:
         """The user of a bearer token; None if the token is unknown, Unauthorized with the reason if it is invalid."""
         for kind in self._tokens:
             try:
@@ -168,7 +168,7 @@ class Authentication:
             except InvalidToken as error:
                 raise errors.Unauthorized(str(error)) from None
             if verified is not None:
-                return Verified(identities.with_authenticated_group(verified.user), verified.audiences)
+                return VerifiedToken(identities.with_authenticated_group(verified.user), verified.audiences)
         return None
 
 

@@ -11,8 +11,8 @@ import msgspec
 
 from kube_fairlead.base import logs
 from kube_fairlead.base.clock import Clock
-from kube_fairlead_apiserver.security.files import read_private, write_private
 from kube_fairlead_apiserver.security.pki.credentials import Credentials
+from kube_fairlead_apiserver.security.private_files import read_private, write_private
 
 __all__ = ["Kubeconfig", "KubeconfigFile"]
 

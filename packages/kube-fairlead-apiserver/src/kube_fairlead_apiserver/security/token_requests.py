@@ -18,7 +18,7 @@ from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time
 from kube_fairlead.base.clock import Clock
 from kube_fairlead_apiserver.attributes import UserInfo
-from kube_fairlead_apiserver.security.tokens import Binding, Lookup, ServiceAccountTokens, Verified
+from kube_fairlead_apiserver.security.tokens import Lookup, ServiceAccountTokens, TokenBinding, VerifiedToken
 
 __all__ = ["TokenRequests", "review_token"]
 
@@ -112,9 +112,9 @@ class TokenRequests:
             return
         raise errors.invalid(_KIND, "", [FieldError.invalid(path, seconds, detail)])
 
-    def _binding(self, namespace: str, account: str, reference: Any) -> Binding:
+    def _binding(self, namespace: str, account: str, reference: Any) -> TokenBinding:
         if not isinstance(reference, dict):
-            return Binding()
+            return TokenBinding()
         group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
         kind, name = reference.get("kind", ""), reference.get("name", "")
         if group or kind not in {"Pod", "Node", "Secret"}:
@@ -141,15 +141,15 @@ class TokenRequests:
             )
         match kind:
             case "Pod":
-                return Binding(pod=bound, node=node)
+                return TokenBinding(pod=bound, node=node)
             case "Node":
-                return Binding(node=bound)
+                return TokenBinding(node=bound)
             case _:
-                return Binding(secret=bound)
+                return TokenBinding(secret=bound)
 
 
 def review_token(
-    body: Json, authenticate: Callable[[str, Sequence[str]], Verified | None], default_audiences: Sequence[str]
+    body: Json, authenticate: Callable[[str, Sequence[str]], VerifiedToken | None], default_audiences: Sequence[str]
 ) -> Json:
     """The TokenReview with its answer. `authenticate` raises an exception whose text may be shown."""
     spec = body.get("spec") or {}

@@ -28,7 +28,7 @@ from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.security import identities
 from kube_fairlead_apiserver.security.pki.jose import TokenKey, base64url, from_base64url
 
-__all__ = ["Binding", "InvalidToken", "Issued", "Lookup", "ServiceAccountTokens", "Verified"]
+__all__ = ["InvalidToken", "IssuedToken", "Lookup", "ServiceAccountTokens", "TokenBinding", "VerifiedToken"]
 
 # One object of the cluster by resource, namespace and name, or None.
 Lookup = Callable[[str, str, str], Json | None]
@@ -41,7 +41,7 @@ class InvalidToken(Exception):
     """Raised for an invalid or expired token. The message may be shown in a TokenReview."""
 
 
-class Binding(NamedTuple):
+class TokenBinding(NamedTuple):
     """What a token is bound to: a secret, a node, or a pod (with the node it runs on)."""
 
     pod: Json | None = None
@@ -49,14 +49,14 @@ class Binding(NamedTuple):
     secret: Json | None = None
 
 
-class Issued(NamedTuple):
+class IssuedToken(NamedTuple):
     """A new token and the id that its uses carry in the audit log."""
 
     token: str
     credential_id: str
 
 
-class Verified(NamedTuple):
+class VerifiedToken(NamedTuple):
     """The user of a token, and the requested audiences that it is valid for."""
 
     user: UserInfo
@@ -96,12 +96,12 @@ class ServiceAccountTokens:
         service_account: Json,
         audiences: Sequence[str],
         expiration_seconds: int,
-        binding: Binding | None = None,
+        binding: TokenBinding | None = None,
         *,
         warn_after_seconds: int = 0,
-    ) -> Issued:
+    ) -> IssuedToken:
         """A signed token for a service account."""
-        binding = binding or Binding()
+        binding = binding or TokenBinding()
         metadata = service_account["metadata"]
         private: Json = {"namespace": metadata["namespace"], "serviceaccount": _reference(metadata)}
         now = int(self._clock.now().timestamp())
@@ -123,9 +123,9 @@ class ServiceAccountTokens:
         }
         header = {"alg": self._signer.algorithm, "kid": self._signer.key_id}
         signed = f"{base64url(msgspec.json.encode(header))}.{base64url(msgspec.json.encode(claims, order='sorted'))}"
-        return Issued(f"{signed}.{base64url(self._signer.sign(signed.encode()))}", f"JTI={token_id}")
+        return IssuedToken(f"{signed}.{base64url(self._signer.sign(signed.encode()))}", f"JTI={token_id}")
 
-    def verify(self, token: str, audiences: Sequence[str] | None = None) -> Verified | None:
+    def verify(self, token: str, audiences: Sequence[str] | None = None) -> VerifiedToken | None:
         """Whom the token speaks for. None if it is not one of ours at all, InvalidToken if it is not good."""
         claims = self._claims(token)
         if claims is None:
@@ -140,7 +140,7 @@ class ServiceAccountTokens:
                 f"token audiences {_quoted(given)} is invalid for the target audiences {_quoted(wanted)}"
             )
         self._check_time(claims)
-        return Verified(self._user(claims), common)
+        return VerifiedToken(self._user(claims), common)
 
     def _claims(self, token: str) -> Json | None:
         digest = hashlib.sha256(token.encode()).digest()

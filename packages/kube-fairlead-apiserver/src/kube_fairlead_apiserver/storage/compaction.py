@@ -7,13 +7,13 @@ import asyncio
 
 from kube_fairlead_apiserver.storage import interface
 
-__all__ = ["Superseded"]
+__all__ = ["SupersededRows"]
 
 _AT_ONCE = 256  # rows: a transaction of a few megabytes, which other writers wait for
 _AT_LEAST = 4
 
 
-class Superseded:
+class SupersededRows:
     """The superseded rows of a log, in the order of the changes that superseded them."""
 
     def __init__(self) -> None:

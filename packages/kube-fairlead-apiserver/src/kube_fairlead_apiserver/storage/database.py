@@ -14,7 +14,7 @@ import apsw
 
 from kube_fairlead.base import files
 from kube_fairlead_apiserver.storage import interface
-from kube_fairlead_apiserver.storage.highwater import Content, HighWaterMark, Mark, mark_path, read_mark
+from kube_fairlead_apiserver.storage.highwater import DatabaseContent, HighWaterMark, Mark, mark_path, read_mark
 from kube_fairlead_apiserver.storage.wal import wal_path
 
 __all__ = [
@@ -61,6 +61,7 @@ RESTORE_HINT = (
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
+_FOREIGN = "{path} is a SQLite file, but not one of an API server; name another --data-dir"
 _APPLICATION_ID_AT = 68
 
 
@@ -91,7 +92,9 @@ def require_ours(path: pathlib.Path) -> bool:
     if not header.startswith(_SQLITE_MAGIC) or len(header) < _HEADER_BYTES:
         raise interface.CorruptLog(f"{path} is damaged: it is not a SQLite file. {RESTORE_HINT}")
     if struct.unpack_from(">I", header, _APPLICATION_ID_AT)[0] != APPLICATION_ID:
-        raise interface.NotOurs(f"{path} is a SQLite file, but not one of an API server; name another --data-dir")
+        raise interface.ForeignDatabase(
+            f"{path} is a SQLite file, but not one of an API server; name another --data-dir"
+        )
     return True
 
 
@@ -123,7 +126,7 @@ def create(path: pathlib.Path) -> None:
         identity = single(connection, "SELECT random() & 0x7fffffffffffffff")
         connection.execute("INSERT INTO facts VALUES (?, ?)", (MARK_FACT, identity))
     # The mark first: a log whose mark is missing is rejected.
-    HighWaterMark.create(mark_path(path), Mark(identity, 0, Content(0, 0, 0, 0)))
+    HighWaterMark.create(mark_path(path), Mark(identity, 0, DatabaseContent(0, 0, 0, 0)))
     with scratch.open("rb+") as file:
         os.fsync(file.fileno())
     scratch.replace(path)
@@ -163,7 +166,9 @@ def check(connection: apsw.Connection, path: pathlib.Path) -> None:
     """Raise unless the file is a log, and intact as far as SQLite can check."""
     application_id = single(connection, "PRAGMA application_id")
     if application_id != APPLICATION_ID:
-        raise interface.NotOurs(f"{path} is a SQLite file, but not one of an API server; name another --data-dir")
+        raise interface.ForeignDatabase(
+            f"{path} is a SQLite file, but not one of an API server; name another --data-dir"
+        )
     verdict = single(connection, "PRAGMA quick_check(1)")
     if verdict != "ok":
         raise interface.CorruptLog(f"{path} is damaged: {verdict}. {RESTORE_HINT}")

@@ -21,7 +21,7 @@ import msgspec
 
 from kube_fairlead.base import files, logs
 
-__all__ = ["Content", "HighWaterMark", "Mark", "loss_of", "mark_path", "read_mark"]
+__all__ = ["DatabaseContent", "HighWaterMark", "Mark", "loss_of", "mark_path", "read_mark"]
 
 _log = logs.get_logger(__name__)
 _RECORD = struct.Struct("<8sQQQQQQ")
@@ -31,7 +31,7 @@ _SLOT_BYTES = 4096  # a page for each record
 _SLOTS = 2
 
 
-class Content(msgspec.Struct, frozen=True):
+class DatabaseContent(msgspec.Struct, frozen=True):
     """The content of a database: its newest revision, the state of compaction, and the number of rows."""
 
     revision: int
@@ -45,9 +45,9 @@ class Mark(msgspec.Struct, frozen=True):
 
     identity: int
     sequence: int
-    content: Content
+    content: DatabaseContent
 
-    def next(self, content: Content) -> Mark:
+    def next(self, content: DatabaseContent) -> Mark:
         """The mark after one more commit."""
         return Mark(self.identity, self.sequence + 1, content)
 
@@ -58,7 +58,7 @@ class Mark(msgspec.Struct, frozen=True):
         return body + _CHECKSUM.pack(zlib.crc32(body))
 
 
-def loss_of(found: Content, acknowledged: Content) -> str | None:
+def loss_of(found: DatabaseContent, acknowledged: DatabaseContent) -> str | None:
     """Describes the missing acknowledged writes; None when all of them exist."""
     if found.revision < acknowledged.revision:
         return f"writes were acknowledged up to revision {acknowledged.revision}"
@@ -92,7 +92,7 @@ def _decoded(record: bytes) -> Mark | None:
     if len(checksum) < _CHECKSUM.size or _CHECKSUM.unpack(checksum)[0] != zlib.crc32(body):
         return None
     magic, identity, sequence, *content = _RECORD.unpack(body)
-    return Mark(identity, sequence, Content(*content)) if magic == _MAGIC else None
+    return Mark(identity, sequence, DatabaseContent(*content)) if magic == _MAGIC else None
 
 
 class HighWaterMark:
@@ -110,7 +110,7 @@ class HighWaterMark:
         record = mark.encoded().ljust(_SLOT_BYTES, b"\0")
         files.write_atomically(path, record * _SLOTS)
 
-    def advance(self, content: Content) -> None:
+    def advance(self, content: DatabaseContent) -> None:
         """Record a commit. If this fails, the commit is still durable: the mark only lags."""
         mark = self._mark.next(content)
         try:

@@ -6,8 +6,8 @@ import collections
 
 import msgspec
 
-from kube_fairlead_apiserver.storage.records import Change
-from kube_fairlead_apiserver.storage.retention import Retained
+from kube_fairlead_apiserver.storage.entries import Change
+from kube_fairlead_apiserver.storage.snapshot_readers import RetainedEntries
 from kube_fairlead_apiserver.storage.table import Table
 
 __all__ = ["History", "HistoryLimits"]
@@ -44,7 +44,7 @@ class History:
 
     def __init__(self, limits: HistoryLimits) -> None:
         self.forgotten = 0  # every change after this revision is kept
-        self.retained = Retained(limits.retained_bytes)
+        self.retained = RetainedEntries(limits.retained_bytes)
         self._limits = limits
         self._changes: collections.deque[tuple[Table, Change]] = collections.deque()
         self._bytes = 0

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["CorruptLog", "DiskFull", "Log", "NotOurs", "Row", "StorageError"]
+__all__ = ["CorruptLog", "DiskFull", "ForeignDatabase", "Log", "Row", "StorageError"]
 
 
 class StorageError(Exception):
@@ -28,7 +28,7 @@ class CorruptLog(StorageError):
     """The stored data is damaged. Nothing of it is served."""
 
 
-class NotOurs(StorageError):
+class ForeignDatabase(StorageError):
     """The file is intact and belongs to another program."""
 
 

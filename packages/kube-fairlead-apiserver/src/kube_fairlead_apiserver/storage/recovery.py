@@ -14,10 +14,17 @@ import msgspec
 
 from kube_fairlead.base import logs
 from kube_fairlead_apiserver.storage import database, interface
-from kube_fairlead_apiserver.storage.highwater import Content, HighWaterMark, Mark, loss_of, mark_path, read_mark
+from kube_fairlead_apiserver.storage.highwater import (
+    DatabaseContent,
+    HighWaterMark,
+    Mark,
+    loss_of,
+    mark_path,
+    read_mark,
+)
 from kube_fairlead_apiserver.storage.wal import damage_behind, wal_path
 
-__all__ = ["REVISIONS_SKIPPED", "Opened", "open_log", "require_acknowledged"]
+__all__ = ["REVISIONS_SKIPPED", "OpenedDatabase", "open_log", "require_acknowledged"]
 
 _log = logs.get_logger(__name__)
 # After a loss, revisions continue far after the lost ones, so that no client takes a new revision for a lost one.
@@ -30,15 +37,15 @@ _CONTENT = """
 """
 
 
-class Opened(msgspec.Struct):
+class OpenedDatabase(msgspec.Struct):
     """A log that is open for writes."""
 
     connection: apsw.Connection
     mark: HighWaterMark
-    content: Content
+    content: DatabaseContent
 
 
-def open_log(path: pathlib.Path, *, accept_loss_since: int | None = None) -> Opened:
+def open_log(path: pathlib.Path, *, accept_loss_since: int | None = None) -> OpenedDatabase:
     """Open or create a log. The caller holds its lock."""
     if not database.require_ours(path):
         database.create(path)
@@ -66,7 +73,7 @@ def open_log(path: pathlib.Path, *, accept_loss_since: int | None = None) -> Ope
         except BaseException:
             connection.close()
             raise
-        return Opened(connection, mark, content)
+        return OpenedDatabase(connection, mark, content)
 
 
 def require_acknowledged(connection: apsw.Connection, path: pathlib.Path, *, live: bool) -> None:
@@ -108,11 +115,11 @@ def _damaged_frame(connection: apsw.Connection, path: pathlib.Path) -> int | Non
         return None
 
 
-def _content(connection: apsw.Connection) -> Content:
+def _content(connection: apsw.Connection) -> DatabaseContent:
     row = connection.execute(_CONTENT).fetchone()  # one statement: a server may be writing
     assert row is not None  # noqa: S101 - a statement without FROM has one row
     newest, compacted, dropped, rows = row
-    return Content(max(newest, compacted), compacted, dropped, rows)
+    return DatabaseContent(max(newest, compacted), compacted, dropped, rows)
 
 
 def _refusal(path: pathlib.Path, problem: str, revision: int) -> str:
@@ -148,7 +155,7 @@ def _give_up_lost(connection: apsw.Connection, path: pathlib.Path) -> None:
         connection.execute("DELETE FROM facts WHERE name = ?", (database.MARK_FACT,))
 
 
-def _open_mark(connection: apsw.Connection, path: pathlib.Path, content: Content) -> HighWaterMark:
+def _open_mark(connection: apsw.Connection, path: pathlib.Path, content: DatabaseContent) -> HighWaterMark:
     target = mark_path(path)
     identity = database.single(connection, f"SELECT value FROM facts WHERE name = '{database.MARK_FACT}'")  # noqa: S608 - a constant
     mark = read_mark(target)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from kube_fairlead_apiserver.storage.records import Change, Entry
+from kube_fairlead_apiserver.storage.entries import Change, Entry
 
 __all__ = ["EVERYTHING", "Matcher", "Selection", "classify"]
 

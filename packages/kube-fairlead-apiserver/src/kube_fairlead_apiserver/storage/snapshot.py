@@ -11,7 +11,7 @@ import bisect
 import operator
 from collections.abc import Iterable, Iterator
 
-from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.entries import Entry
 from kube_fairlead_apiserver.storage.selection import Selection
 
 __all__ = ["Snapshot", "SortedEntries"]

@@ -20,9 +20,9 @@ from typing import Any
 import apsw
 
 from kube_fairlead_apiserver.storage import database, interface
-from kube_fairlead_apiserver.storage.highwater import Content
-from kube_fairlead_apiserver.storage.recovery import Opened, open_log
-from kube_fairlead_apiserver.storage.reserve import Reserve, pages_before_checkpoint, reserve_path
+from kube_fairlead_apiserver.storage.disk_reserve import DiskReserve, pages_before_checkpoint, reserve_path
+from kube_fairlead_apiserver.storage.highwater import DatabaseContent
+from kube_fairlead_apiserver.storage.recovery import OpenedDatabase, open_log
 from kube_fairlead_apiserver.storage.wal import wal_path
 
 __all__ = ["SqliteLog"]
@@ -43,7 +43,7 @@ class SqliteLog:
     def __init__(self, path: pathlib.Path, *, accept_loss_since: int | None = None) -> None:
         self._path = path
         self._lock = database.lock_database(path)
-        self._reserve = Reserve(reserve_path(path))
+        self._reserve = DiskReserve(reserve_path(path))
         try:
             opened = self._open(accept_loss_since)
         except BaseException:
@@ -55,10 +55,10 @@ class SqliteLog:
         self._thread = threading.Thread(target=self._write_jobs, name="sqlite-writer", daemon=True)
         self._thread.start()
 
-    def _open(self, accept_loss_since: int | None) -> Opened:
+    def _open(self, accept_loss_since: int | None) -> OpenedDatabase:
         try:
             return open_log(self._path, accept_loss_since=accept_loss_since)
-        except (interface.CorruptLog, interface.NotOurs):
+        except (interface.CorruptLog, interface.ForeignDatabase):
             raise
         except interface.StorageError:
             # Opening needs a little space: SQLite creates files beside the database, and gives no reason if it cannot.
@@ -121,9 +121,9 @@ class SqliteLog:
             return
         self._with_room(lambda: self._insert(pieces), removes=removes)
         old = self._content
-        self._acknowledge(Content(max(old.revision, newest), old.compacted, old.dropped, old.rows + count))
+        self._acknowledge(DatabaseContent(max(old.revision, newest), old.compacted, old.dropped, old.rows + count))
 
-    def _acknowledge(self, content: Content) -> None:
+    def _acknowledge(self, content: DatabaseContent) -> None:
         """Record a durable commit, before its writers are notified."""
         self._content = content
         self._mark.advance(content)
@@ -216,7 +216,7 @@ class SqliteLog:
         content = self._content
         compacted = max(content.compacted, revision)
         self._acknowledge(
-            Content(max(content.revision, compacted), compacted, content.dropped + count, content.rows - count)
+            DatabaseContent(max(content.revision, compacted), compacted, content.dropped + count, content.rows - count)
         )
 
     @contextlib.contextmanager

@@ -21,13 +21,13 @@ import msgspec
 from kube_fairlead.base import commitment, logs
 from kube_fairlead.base.clock import Clock
 from kube_fairlead_apiserver.storage import interface
-from kube_fairlead_apiserver.storage.compaction import Superseded
+from kube_fairlead_apiserver.storage.compaction import SupersededRows
+from kube_fairlead_apiserver.storage.entries import Change, Entry, Origin, split_value
 from kube_fairlead_apiserver.storage.group_commit import GroupCommit
 from kube_fairlead_apiserver.storage.history import History, HistoryLimits
-from kube_fairlead_apiserver.storage.pending import Pending, kept_on_full_disk, next_batch
-from kube_fairlead_apiserver.storage.records import Change, Entry, Origin, split_value
-from kube_fairlead_apiserver.storage.retention import Frames, Reading
+from kube_fairlead_apiserver.storage.pending_write import PendingWrite, kept_on_full_disk, next_batch
 from kube_fairlead_apiserver.storage.selection import Selection
+from kube_fairlead_apiserver.storage.snapshot_readers import EncodedFrames, SnapshotReader
 from kube_fairlead_apiserver.storage.table import Table
 from kube_fairlead_apiserver.storage.watchers import WatchDispatcher, Watcher
 
@@ -71,20 +71,20 @@ class Store:
         self._group_commit = GroupCommit(clock)
         self._limits = limits or HistoryLimits()
         self._tables: dict[str, Table] = {}
-        self._in_flight: dict[tuple[str, str], Pending] = {}  # the newest pending write by key
-        self._queue: list[Pending] = []
-        self._writing: list[Pending] = []
+        self._in_flight: dict[tuple[str, str], PendingWrite] = {}  # the newest pending write by key
+        self._queue: list[PendingWrite] = []
+        self._writing: list[PendingWrite] = []
         self._wake = asyncio.Event()
         self._assigned = 0  # the newest revision given to a write
         self._failure: BaseException | None = None
         self._stopping = False
         self._no_watches = False
-        self.frames = Frames(self._limits.frame_bytes)
+        self.frames = EncodedFrames(self._limits.frame_bytes)
         self._dispatcher = WatchDispatcher()
-        self._readings: dict[Reading, None] = {}
+        self._readings: dict[SnapshotReader, None] = {}
         self._history = History(self._limits)
         self._loaded = 0  # compacted before the start: no earlier history exists
-        self._superseded = Superseded()
+        self._superseded = SupersededRows()
         self._observers: list[Observer] = []
         self._advanced: list[tuple[int, asyncio.Future[None]]] = []
         self._short = asyncio.Event()
@@ -222,16 +222,16 @@ class Store:
         if revision < forgotten:
             raise HistoryGone(revision, forgotten)
 
-    def begin_reading(self, moment: int, cut: Callable[[], None]) -> Reading:
+    def begin_reading(self, moment: int, cut: Callable[[], None]) -> SnapshotReader:
         """Register a reader of a snapshot of this revision. Close it with `end_reading`.
 
         ``cut`` is called when the reader keeps too many old entries for too long: it must release them at once.
         """
-        reading = Reading(moment, cut)
+        reading = SnapshotReader(moment, cut)
         self._readings[reading] = None
         return reading
 
-    def end_reading(self, reading: Reading) -> None:
+    def end_reading(self, reading: SnapshotReader) -> None:
         """Remove a reader."""
         self._readings.pop(reading, None)
 
@@ -326,7 +326,7 @@ class Store:
         value = None if change.after is None else change.after.durable
         row = interface.Row(change.revision, table.name, change.last.key, value)
         done: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
-        pending = Pending(table, change, row, done, freeing)
+        pending = PendingWrite(table, change, row, done, freeing)
         self._in_flight[table.name, change.last.key] = pending
         self._queue.append(pending)
         self._wake.set()
@@ -358,7 +358,7 @@ class Store:
         self._wake_waiters()
         self._trim_history()
 
-    def _tell_observers(self, pending: Pending) -> None:
+    def _tell_observers(self, pending: PendingWrite) -> None:
         for observer in self._observers:
             try:
                 observer(pending.table.name, pending.change)
@@ -372,7 +372,7 @@ class Store:
         self._short.set()
         self._refuse(error, kept)
 
-    def _refuse(self, error: BaseException, kept: Sequence[Pending] = ()) -> None:
+    def _refuse(self, error: BaseException, kept: Sequence[PendingWrite] = ()) -> None:
         """Fail all queued writes together, because later writes may build on earlier ones."""
         keeping = {pending.change.revision for pending in kept}
         refused = [one for one in self._writing + self._queue if one.change.revision not in keeping]

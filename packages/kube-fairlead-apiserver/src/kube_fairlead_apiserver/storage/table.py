@@ -8,7 +8,7 @@ import operator
 import weakref
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 
-from kube_fairlead_apiserver.storage.records import Change, Entry
+from kube_fairlead_apiserver.storage.entries import Change, Entry
 from kube_fairlead_apiserver.storage.selection import Selection
 from kube_fairlead_apiserver.storage.snapshot import Snapshot, SortedEntries
 from kube_fairlead_apiserver.storage.watchers import WatcherIndex

@@ -6,7 +6,7 @@ import asyncio
 import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from kube_fairlead_apiserver.storage.records import Change, Entry
+from kube_fairlead_apiserver.storage.entries import Change, Entry
 from kube_fairlead_apiserver.storage.selection import Selection, classify
 
 __all__ = ["Notice", "WatchDispatcher", "Watcher", "WatcherIndex", "size_of_notice"]

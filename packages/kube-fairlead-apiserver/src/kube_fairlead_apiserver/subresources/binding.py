@@ -11,7 +11,7 @@ from kube_fairlead.api.gvk import GroupResource, GroupVersionKind
 from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time
 from kube_fairlead_apiserver.http.messages import Response, json_response
-from kube_fairlead_apiserver.operations.update import View, update
+from kube_fairlead_apiserver.operations.update import SubresourceView, update
 from kube_fairlead_apiserver.types import schemas
 from kube_fairlead_apiserver.verbs.body import read_object
 from kube_fairlead_apiserver.verbs.call import Call
@@ -75,7 +75,7 @@ async def _bind(call: Call, binding: Json, name: str) -> Response:
         mutation=mutation,
         options=call.write_options("CreateOptions"),
         subresource="binding",
-        view=View(
+        view=SubresourceView(
             (BINDING.group, BINDING.version, BINDING.kind),
             show=lambda _pod: binding,
             take=lambda pod, shown: pod["spec"].update(nodeName=shown["target"]["name"]),

@@ -24,7 +24,7 @@ from kube_fairlead_apiserver.operations.propagation import DeleteRequest, read_d
 from kube_fairlead_apiserver.storage.interface import DiskFull
 from kube_fairlead_apiserver.storage.selection import Selection
 from kube_fairlead_apiserver.storage.store import StoreStopped
-from kube_fairlead_apiserver.subresources.admission import admit_posted
+from kube_fairlead_apiserver.subresources.posted_admission import admit_posted
 from kube_fairlead_apiserver.types import schemas
 from kube_fairlead_apiserver.verbs.body import read_object
 from kube_fairlead_apiserver.verbs.call import Call
@@ -108,7 +108,7 @@ def _refreshed(call: Call, client: InternalClient, pod: Json, request: DeleteReq
     return msgspec.structs.replace(request, resource_version=now["metadata"]["resourceVersion"])
 
 
-class _Charge(msgspec.Struct, frozen=True):
+class _RecordedDisruption(msgspec.Struct, frozen=True):
     """One disruption that was taken out of a budget."""
 
     budget: str
@@ -116,7 +116,9 @@ class _Charge(msgspec.Struct, frozen=True):
     time: str
 
 
-async def _ask_budget(call: Call, client: InternalClient, pod: Json, options: WriteOptions) -> _Charge | None:
+async def _ask_budget(
+    call: Call, client: InternalClient, pod: Json, options: WriteOptions
+) -> _RecordedDisruption | None:
     """Take the eviction out of the pod's budget (None: it needs none). Raises when the budget says no."""
     if _needs_no_budget(pod):
         return None
@@ -147,10 +149,10 @@ async def _ask_budget(call: Call, client: InternalClient, pod: Json, options: Wr
         dry_run=options.dry_run,
         for_deletion=True,
     )
-    return None if options.dry_run else _Charge(budget["metadata"]["name"], pod["metadata"]["name"], now)
+    return None if options.dry_run else _RecordedDisruption(budget["metadata"]["name"], pod["metadata"]["name"], now)
 
 
-async def _refund(call: Call, client: InternalClient, charge: _Charge | None) -> None:
+async def _refund(call: Call, client: InternalClient, charge: _RecordedDisruption | None) -> None:
     """Give a disruption back that did not happen. Where that fails too, the budget's controller does it in time."""
     if charge is None:
         return
@@ -215,7 +217,7 @@ def _spend(budget: Json, pod: str, now: str) -> None:
         _set_condition(status, budget["metadata"].get("generation", 0), now, allowed=False)
 
 
-def _give_back(budget: Json, charge: _Charge, now: str) -> None:
+def _give_back(budget: Json, charge: _RecordedDisruption, now: str) -> None:
     """Undo one charge, unless the budget's controller has done so already."""
     status = budget.setdefault("status", {})
     disrupted = status.get("disruptedPods") or {}

@@ -20,11 +20,11 @@ from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.http.messages import Response
 from kube_fairlead_apiserver.offload import weigh
 from kube_fairlead_apiserver.operations import field_ownership
-from kube_fairlead_apiserver.operations.update import View, update
+from kube_fairlead_apiserver.operations.update import SubresourceView, update
 from kube_fairlead_apiserver.patch.json_patch import apply_json_patch
 from kube_fairlead_apiserver.patch.merge_patch import apply_merge_patch
 from kube_fairlead_apiserver.registry.resource import ScalePaths
-from kube_fairlead_apiserver.schema.conformance import Unfit, conform
+from kube_fairlead_apiserver.schema.go_decoding import TypeMismatch, conform
 from kube_fairlead_apiserver.types import schemas
 from kube_fairlead_apiserver.verbs import patch as patch_verb
 from kube_fairlead_apiserver.verbs import presentation
@@ -77,7 +77,7 @@ async def scale(call: Call) -> Response:
         options=call.write_options("UpdateOptions" if body is not None else "PatchOptions"),
         subresource="scale",
         tracked=applies,
-        view=View(
+        view=SubresourceView(
             (SCALE.group, SCALE.version, SCALE.kind),
             show=lambda obj: _scale_of(obj, paths),
             take=lambda obj, shown: _write(obj, paths.spec_replicas, (shown.get("spec") or {}).get("replicas", 0)),
@@ -150,7 +150,7 @@ def _check(call: Call, wanted: Any) -> None:
     try:
         if node is not None:
             conform(node, wanted)
-    except Unfit as error:
+    except TypeMismatch as error:
         raise errors.BadRequest(f'Scale in version "v1" cannot be handled as a Scale: {error}') from error
     replicas = (wanted.get("spec") or {}).get("replicas", 0)
     if replicas < 0:

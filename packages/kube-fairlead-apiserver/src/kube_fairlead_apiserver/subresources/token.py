@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kube_fairlead.api.gvk import GroupVersionKind
 from kube_fairlead_apiserver.dispatch import Handler
 from kube_fairlead_apiserver.http.messages import Response, json_response
-from kube_fairlead_apiserver.subresources.admission import admit_posted
+from kube_fairlead_apiserver.subresources.posted_admission import admit_posted
 from kube_fairlead_apiserver.types import schemas
 from kube_fairlead_apiserver.verbs.body import read_object
 from kube_fairlead_apiserver.verbs.call import Call

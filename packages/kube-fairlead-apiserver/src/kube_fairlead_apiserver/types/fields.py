@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from kube_fairlead_apiserver.types.data import builtin_data
+from kube_fairlead_apiserver.types.builtin_data import builtin_data
 
 __all__ = ["SCALARS", "Field", "TypeInfo", "TypeRef", "describe", "parse_type", "zero_value"]
 

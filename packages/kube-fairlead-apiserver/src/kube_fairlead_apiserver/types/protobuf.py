@@ -21,9 +21,9 @@ from typing import Any, Final
 from kube_fairlead.api.errors import BadRequest
 from kube_fairlead.api.gvk import GroupVersionKind
 from kube_fairlead.api.json_object import Json
-from kube_fairlead_apiserver.types import wire
+from kube_fairlead_apiserver.types import protobuf_wire
 from kube_fairlead_apiserver.types.fields import Field, TypeRef, describe
-from kube_fairlead_apiserver.types.leaves import LEAVES, MAGIC
+from kube_fairlead_apiserver.types.leaf_types import LEAVES, MAGIC
 from kube_fairlead_apiserver.types.schemas import type_name
 
 __all__ = ["CONTENT_TYPE", "MAX_DEPTH", "MAX_VALUES", "decode"]
@@ -40,7 +40,7 @@ def decode(body: bytes, default: GroupVersionKind | None = None) -> Json:
     """The object in a request body, else BadRequest. ``default`` is its kind when the envelope names none."""
     try:
         return _Decoder(body, depth=0).object(default)
-    except wire.WireError as error:
+    except protobuf_wire.WireError as error:
         raise BadRequest(f"the body of the request is no valid protobuf object: {error}") from None
 
 
@@ -56,33 +56,33 @@ class _Decoder:
         """Decode the envelope and what it holds."""
         data = self._data
         if not data.startswith(MAGIC):
-            raise wire.WireError("it does not start with the expected prefix")
+            raise protobuf_wire.WireError("it does not start with the expected prefix")
         envelope = self._fields(len(MAGIC), len(data))
         api_version = kind = ""
         if 1 in envelope:
             type_meta = self._fields(*self._span(envelope[1][-1]))
             api_version, kind = self._text(type_meta, 1), self._text(type_meta, 2)
         if self._text(envelope, 3) or self._text(envelope, 4) not in {"", CONTENT_TYPE}:
-            raise wire.WireError("the envelope's content is not protobuf")
+            raise protobuf_wire.WireError("the envelope's content is not protobuf")
         gvk = GroupVersionKind.of(api_version, kind)
         if default is not None and not (api_version and kind):
             gvk = default
         name = type_name(gvk)
         if name is None:
-            raise wire.WireError(f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}"')
+            raise protobuf_wire.WireError(f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}"')
         content = self.message(name, *self._span(envelope[2][-1])) if 2 in envelope else {}
         return {"apiVersion": gvk.api_version, "kind": gvk.kind, **content}
 
     def envelope(self, content: bytes) -> Json:
         """Decode an object inside this one."""
         if self._depth >= MAX_DEPTH:
-            raise wire.WireError("exceeded max depth")
+            raise protobuf_wire.WireError("exceeded max depth")
         return _Decoder(content, self._depth + 1, self._spent).object()
 
     def message(self, name: str, start: int, end: int) -> Any:
         """Decode one message of the named type."""
         if self._depth >= MAX_DEPTH:
-            raise wire.WireError("exceeded max depth")
+            raise protobuf_wire.WireError("exceeded max depth")
         self._count()
         self._depth += 1
         leaf = LEAVES.get(name)
@@ -97,7 +97,7 @@ class _Decoder:
     def _count(self) -> None:
         self._spent[0] += 1
         if self._spent[0] > MAX_VALUES:
-            raise wire.WireError(f"it has more than {MAX_VALUES} values")
+            raise protobuf_wire.WireError(f"it has more than {MAX_VALUES} values")
 
     def _fill(self, name: str, start: int, end: int, out: Json) -> None:
         data, slots, position = self._data, _slots(name), start
@@ -105,30 +105,30 @@ class _Decoder:
             tag = data[position]
             position += 1
             if tag >= 0x80:  # a call for the rare long tag only: this loop is where the time goes
-                tag, position = wire.read_varint(data, position - 1, end)
+                tag, position = protobuf_wire.read_varint(data, position - 1, end)
             slot = slots.get(tag)
             if slot is not None:
                 field, read = slot
                 position = read(self, field, position, end, out)
             elif tag >> 3 in _numbers(name):
-                raise wire.WireError(f"wrong wireType = {tag & 7} for field {_numbers(name)[tag >> 3]}")
+                raise protobuf_wire.WireError(f"wrong wireType = {tag & 7} for field {_numbers(name)[tag >> 3]}")
             else:
-                position = wire.skip(data, position, end, tag & 7)
+                position = protobuf_wire.skip(data, position, end, tag & 7)
 
     def _fields(self, start: int, end: int) -> dict[int, list[Any]]:
         """Every field of a small message: numbers as they are, length-delimited ones as start and end."""
         found: dict[int, list[Any]] = {}
         position = start
         while position < end:
-            tag, position = wire.read_varint(self._data, position, end)
+            tag, position = protobuf_wire.read_varint(self._data, position, end)
             value: int | Span
-            if tag & 7 == wire.VARINT:
-                value, position = wire.read_varint(self._data, position, end)
-            elif tag & 7 == wire.LENGTH:
-                value = wire.read_length(self._data, position, end)
+            if tag & 7 == protobuf_wire.VARINT:
+                value, position = protobuf_wire.read_varint(self._data, position, end)
+            elif tag & 7 == protobuf_wire.LENGTH:
+                value = protobuf_wire.read_length(self._data, position, end)
                 position = value[1]
             else:
-                position = wire.skip(self._data, position, end, tag & 7)
+                position = protobuf_wire.skip(self._data, position, end, tag & 7)
                 continue
             self._count()
             found.setdefault(tag >> 3, []).append(value)
@@ -143,7 +143,7 @@ class _Decoder:
     @staticmethod
     def _span(value: Any) -> Span:
         if not isinstance(value, tuple):
-            raise wire.WireError("wrong wireType in the envelope")
+            raise protobuf_wire.WireError("wrong wireType in the envelope")
         return value
 
     def value(self, reference: TypeRef, position: int, end: int) -> tuple[Any, int]:
@@ -151,7 +151,7 @@ class _Decoder:
         data = self._data
         if reference.form == "scalar":
             return _SCALARS[reference.name][1](data, position, end)
-        start, stop = wire.read_length(data, position, end)
+        start, stop = protobuf_wire.read_length(data, position, end)
         if reference.form == "message":
             return self.message(reference.name, start, stop), stop
         items = []
@@ -172,7 +172,7 @@ class _Decoder:
 
     def read_message(self, field: Field, position: int, end: int, out: Json) -> int:
         """A message; written in two parts, it is the two parts merged."""
-        start, stop = wire.read_length(self._data, position, end)
+        start, stop = protobuf_wire.read_length(self._data, position, end)
         value = self.message(field.type.name, start, stop)
         if value is None:
             return stop
@@ -185,7 +185,7 @@ class _Decoder:
 
     def read_embedded(self, field: Field, position: int, end: int, out: Json) -> int:
         """A message whose fields stand among those of the one around it. Such types never nest deeply."""
-        start, stop = wire.read_length(self._data, position, end)
+        start, stop = protobuf_wire.read_length(self._data, position, end)
         self._fill(field.type.name, start, stop, out)
         return stop
 
@@ -200,7 +200,7 @@ class _Decoder:
     def read_packed(self, field: Field, position: int, end: int, out: Json) -> int:
         """Many numbers of a list at once."""
         item = field.type.item
-        start, stop = wire.read_length(self._data, position, end)
+        start, stop = protobuf_wire.read_length(self._data, position, end)
         values = out.setdefault(field.name, [])
         while item is not None and start < stop:
             self._count()
@@ -212,62 +212,62 @@ class _Decoder:
         """One entry of a map: key and value are fields 1 and 2 of a message."""
         self._count()
         item = field.type.item
-        start, stop = wire.read_length(self._data, position, end)
+        start, stop = protobuf_wire.read_length(self._data, position, end)
         key, value = "", _EMPTY.get(item.name if item else "", "")
         while start < stop:
-            tag, start = wire.read_varint(self._data, start, stop)
-            if tag == 1 << 3 | wire.LENGTH:
-                key_start, start = wire.read_length(self._data, start, stop)
+            tag, start = protobuf_wire.read_varint(self._data, start, stop)
+            if tag == 1 << 3 | protobuf_wire.LENGTH:
+                key_start, start = protobuf_wire.read_length(self._data, start, stop)
                 key = self._data[key_start:start].decode("utf-8", "replace")
             elif tag >> 3 == 2 and item is not None and tag & 7 == _wire_type(item):
                 value, start = self.value(item, start, stop)
             else:
-                start = wire.skip(self._data, start, stop, tag & 7)
+                start = protobuf_wire.skip(self._data, start, stop, tag & 7)
         out.setdefault(field.name, {})[key] = value
         return stop
 
 
 def _string(data: bytes, position: int, end: int) -> tuple[Any, int]:
-    start, stop = wire.read_length(data, position, end)
+    start, stop = protobuf_wire.read_length(data, position, end)
     return data[start:stop].decode("utf-8", "replace"), stop
 
 
 def _bytes(data: bytes, position: int, end: int) -> tuple[Any, int]:
-    start, stop = wire.read_length(data, position, end)
+    start, stop = protobuf_wire.read_length(data, position, end)
     return base64.b64encode(data[start:stop]).decode(), stop
 
 
 def _bool(data: bytes, position: int, end: int) -> tuple[Any, int]:
-    value, position = wire.read_varint(data, position, end)
+    value, position = protobuf_wire.read_varint(data, position, end)
     return value != 0, position
 
 
 def _int32(data: bytes, position: int, end: int) -> tuple[Any, int]:
-    value, position = wire.read_varint(data, position, end)
-    return wire.signed(value, 32), position
+    value, position = protobuf_wire.read_varint(data, position, end)
+    return protobuf_wire.signed(value, 32), position
 
 
 def _int64(data: bytes, position: int, end: int) -> tuple[Any, int]:
-    value, position = wire.read_varint(data, position, end)
-    return wire.signed(value), position
+    value, position = protobuf_wire.read_varint(data, position, end)
+    return protobuf_wire.signed(value), position
 
 
 def _float64(data: bytes, position: int, end: int) -> tuple[Any, int]:
     if position + 8 > end:
-        raise wire.WireError("unexpected EOF")
+        raise protobuf_wire.WireError("unexpected EOF")
     (value,) = struct.unpack_from("<d", data, position)
     if not math.isfinite(value):
-        raise wire.WireError("a number that JSON cannot hold")
+        raise protobuf_wire.WireError("a number that JSON cannot hold")
     return (int(value) if value.is_integer() else value), position + 8
 
 
 _SCALARS: Final[dict[str, tuple[int, Callable[[bytes, int, int], tuple[Any, int]]]]] = {
-    "bool": (wire.VARINT, _bool),
-    "bytes": (wire.LENGTH, _bytes),
-    "float64": (wire.FIXED64, _float64),
-    "int32": (wire.VARINT, _int32),
-    "int64": (wire.VARINT, _int64),
-    "string": (wire.LENGTH, _string),
+    "bool": (protobuf_wire.VARINT, _bool),
+    "bytes": (protobuf_wire.LENGTH, _bytes),
+    "float64": (protobuf_wire.FIXED64, _float64),
+    "int32": (protobuf_wire.VARINT, _int32),
+    "int64": (protobuf_wire.VARINT, _int64),
+    "string": (protobuf_wire.LENGTH, _string),
 }
 _EMPTY: Final[dict[str, Any]] = {"bool": False, "int32": 0, "int64": 0}
 
@@ -282,8 +282,8 @@ def _slots(name: str) -> dict[int, tuple[Field, _Reader]]:
         if not field.number:
             continue
         item = field.type.item
-        if field.type.form == "list" and item is not None and _wire_type(item) != wire.LENGTH:
-            slots[field.number << 3 | wire.LENGTH] = field, _Decoder.read_packed
+        if field.type.form == "list" and item is not None and _wire_type(item) != protobuf_wire.LENGTH:
+            slots[field.number << 3 | protobuf_wire.LENGTH] = field, _Decoder.read_packed
         slots[field.number << 3 | _wire_type(field.type)] = field, _reader(field)
     return slots
 
@@ -296,7 +296,7 @@ def _numbers(name: str) -> dict[int, str]:
 def _wire_type(reference: TypeRef) -> int:
     if reference.form == "list" and reference.item is not None:
         return _wire_type(reference.item)
-    return _SCALARS[reference.name][0] if reference.form == "scalar" else wire.LENGTH
+    return _SCALARS[reference.name][0] if reference.form == "scalar" else protobuf_wire.LENGTH
 
 
 def _reader(field: Field) -> _Reader:

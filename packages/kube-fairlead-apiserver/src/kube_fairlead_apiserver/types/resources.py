@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kube_fairlead.api.gvk import GroupVersionKind, GroupVersionResource
-from kube_fairlead_apiserver.types.data import ResourceData, builtin_data
+from kube_fairlead_apiserver.types.builtin_data import ResourceData, builtin_data
 
 __all__ = ["BuiltinResource", "BuiltinSubresource", "builtin_resources", "source_version", "storage_version_hash"]
 

@@ -8,8 +8,8 @@ import msgspec
 
 from kube_fairlead.api.gvk import GroupVersionKind
 from kube_fairlead.api.json_object import Json
-from kube_fairlead_apiserver.schema.model import Node, compile_schema
-from kube_fairlead_apiserver.types.data import builtin_data
+from kube_fairlead_apiserver.schema.model import SchemaNode, compile_schema
+from kube_fairlead_apiserver.types.builtin_data import builtin_data
 from kube_fairlead_apiserver.types.fields import Field, TypeRef, describe, zero_value
 
 __all__ = ["META", "REFERENCE", "definition", "model_name", "node", "type_name"]
@@ -30,7 +30,7 @@ _SCALARS: dict[str, Json] = {
     "int64": {"type": "integer", "format": "int64"},
     "string": {"type": "string"},
 }
-_compiled: dict[str, Node] = {}
+_compiled: dict[str, SchemaNode] = {}
 
 
 @functools.cache
@@ -53,7 +53,7 @@ def model_name(name: str) -> str:
     return _PREFIX + name
 
 
-def node(gvk: GroupVersionKind) -> Node | None:
+def node(gvk: GroupVersionKind) -> SchemaNode | None:
     """The compiled schema of a built-in kind. Kinds share the nodes of the types they share."""
     name = type_name(gvk)
     return None if name is None else compile_schema({"$ref": _reference(name)}, _resolve, _compiled)

@@ -21,12 +21,12 @@ from kube_fairlead.api.yamltext import parser
 from kube_fairlead_apiserver.crd.definition import CustomResourceKind
 from kube_fairlead_apiserver.http.messages import Request
 from kube_fairlead_apiserver.offload import weigh
-from kube_fairlead_apiserver.patch.depth import MAX_DEPTH, ensure_depth
-from kube_fairlead_apiserver.patch.values import ensure_few_values
-from kube_fairlead_apiserver.schema.conformance import Unfit, conform
+from kube_fairlead_apiserver.patch.depth_limit import MAX_DEPTH, ensure_depth
+from kube_fairlead_apiserver.patch.value_limit import ensure_few_values
 from kube_fairlead_apiserver.schema.duplicates import duplicate_fields
+from kube_fairlead_apiserver.schema.go_decoding import TypeMismatch, conform
 from kube_fairlead_apiserver.schema.jsontext import decode_json_text
-from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.schema.model import SchemaNode
 from kube_fairlead_apiserver.schema.pruning import prune
 from kube_fairlead_apiserver.types import protobuf
 from kube_fairlead_apiserver.verbs.call import Call
@@ -62,7 +62,7 @@ class Body(msgspec.Struct, frozen=True):
 
 
 async def read_object(
-    call: Call, gvk: GroupVersionKind | None = None, node: Node | None = None, *, also: tuple[str, ...] = ()
+    call: Call, gvk: GroupVersionKind | None = None, node: SchemaNode | None = None, *, also: tuple[str, ...] = ()
 ) -> Json:
     """The body as an object of the call's kind (or of ``gvk``): typed, without unknown fields.
 
@@ -73,7 +73,9 @@ async def read_object(
     return await call.core.offload.run(_read, call, data, gvk, node, also)
 
 
-def _read(call: Call, data: bytes, gvk: GroupVersionKind | None, node: Node | None, also: tuple[str, ...]) -> Json:
+def _read(
+    call: Call, data: bytes, gvk: GroupVersionKind | None, node: SchemaNode | None, also: tuple[str, ...]
+) -> Json:
     resource = call.resource
     expected = gvk or GroupVersionKind(resource.group, resource.version, resource.kind)
     body = parse(call.request, data, expected, custom=resource.is_custom and gvk is None)
@@ -185,7 +187,7 @@ def check_kind(obj: Json, expected: GroupVersionKind, *, required: bool = False)
 def check_fields(
     call: Call,
     gvk: GroupVersionKind,
-    schema: Node,
+    schema: SchemaNode,
     obj: Json,
     problems: list[str],
     custom: CustomResourceKind | None,
@@ -202,7 +204,7 @@ def check_fields(
     else:
         try:
             unknown = [] if conform(schema, obj, known) else _prune(schema, obj)
-        except Unfit as error:
+        except TypeMismatch as error:
             raise _undecodable(gvk, str(error)) from error
     problems += [f'unknown field "{path}"' for path in sorted(unknown)]
     if not problems:
@@ -214,7 +216,7 @@ def check_fields(
         call.warnings += warnings_of(problems)
 
 
-def _prune(schema: Node, obj: Json) -> list[str]:
+def _prune(schema: SchemaNode, obj: Json) -> list[str]:
     unknown = prune(schema, obj)
     metadata_node = schema.properties.get("metadata")
     metadata = obj.get("metadata")

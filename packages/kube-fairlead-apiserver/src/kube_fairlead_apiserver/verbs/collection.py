@@ -18,12 +18,12 @@ import msgspec
 
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.http.messages import Response
-from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Stream, Text, Unsent
+from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Stream, Text, UnsentText
 from kube_fairlead_apiserver.offload import LARGE_BYTES, weigh
-from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.entries import Entry
 from kube_fairlead_apiserver.verbs import presentation
 from kube_fairlead_apiserver.verbs.call import Call
-from kube_fairlead_apiserver.verbs.presentation import Form
+from kube_fairlead_apiserver.verbs.presentation import ResponseFormat
 
 __all__ = ["ListStream", "answer"]
 
@@ -45,7 +45,7 @@ class _Frame(msgspec.Struct, frozen=True):
 
 
 async def answer(
-    call: Call, form: Form, entries: Iterable[Entry | None], meta: Mapping[str, Any], *, moment: int
+    call: Call, form: ResponseFormat, entries: Iterable[Entry | None], meta: Mapping[str, Any], *, moment: int
 ) -> Response:
     """A list of stored objects.
 
@@ -91,7 +91,7 @@ class ListStream(Stream):
         self._unmade: list[Entry] = []
         self._unmade_bytes = 0
         self._made_bytes = 0  # ever
-        self._unsent = Unsent()
+        self._unsent = UnsentText()
         self._between = frame.top  # the text before the next item
         self._complete = False  # no item will be added
         self._others_turn = False
@@ -190,7 +190,7 @@ class ListStream(Stream):
             listener()
 
 
-def _parts(call: Call, form: Form, meta: Mapping[str, Any]) -> tuple[_Frame, _Maker]:
+def _parts(call: Call, form: ResponseFormat, meta: Mapping[str, Any]) -> tuple[_Frame, _Maker]:
     """The text around the items, and the encoder of items that are not in their stored form."""
     resource = call.resource
     if form.view == "Table":

@@ -34,7 +34,7 @@ async def create(call: Call) -> Response:
 
 
 async def create_absent(
-    call: Call, form: presentation.Form, obj: Json, options: WriteOptions, *, tracked: bool = False
+    call: Call, form: presentation.ResponseFormat, obj: Json, options: WriteOptions, *, tracked: bool = False
 ) -> Response | None:
     """Create what a request to change it did not find; None when it was created concurrently."""
     call.require_create()

@@ -14,11 +14,11 @@ from kube_fairlead.api import errors
 from kube_fairlead.api.json_object import Json
 from kube_fairlead.base.tasks import TaskScope
 from kube_fairlead_apiserver.http.messages import Response, json_response
-from kube_fairlead_apiserver.operations.core import Outcome, WriteOptions
+from kube_fairlead_apiserver.operations.core import WriteOptions, WriteResult
 from kube_fairlead_apiserver.operations.delete import delete as delete_object
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest, read_delete_options
 from kube_fairlead_apiserver.registry.resource import split_key
-from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.entries import Entry
 from kube_fairlead_apiserver.verbs import collection, presentation
 from kube_fairlead_apiserver.verbs.body import read_options
 from kube_fairlead_apiserver.verbs.call import Call
@@ -104,7 +104,7 @@ async def _read_request(call: Call) -> DeleteRequest:
     return read_delete_options(merged)
 
 
-def _success(call: Call, result: Outcome) -> Json:
+def _success(call: Call, result: WriteResult) -> Json:
     details: Json = {"name": result.obj["metadata"]["name"]}
     if call.resource.group:
         details["group"] = call.resource.group

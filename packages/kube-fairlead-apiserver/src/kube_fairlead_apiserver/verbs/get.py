@@ -9,7 +9,7 @@ from kube_fairlead.api import errors
 from kube_fairlead_apiserver.http.messages import Response
 from kube_fairlead_apiserver.verbs import presentation
 from kube_fairlead_apiserver.verbs.call import Call
-from kube_fairlead_apiserver.verbs.versions import wait_for_version
+from kube_fairlead_apiserver.verbs.resource_versions import wait_for_version
 
 __all__ = ["get"]
 

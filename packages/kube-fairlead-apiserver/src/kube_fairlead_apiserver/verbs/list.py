@@ -19,14 +19,14 @@ import msgspec
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.http.messages import Response
 from kube_fairlead_apiserver.offload import weigh
-from kube_fairlead_apiserver.storage.records import Change, Entry
+from kube_fairlead_apiserver.storage.entries import Change, Entry
 from kube_fairlead_apiserver.storage.snapshot import Snapshot
 from kube_fairlead_apiserver.storage.table import undo
 from kube_fairlead_apiserver.verbs import collection, presentation
 from kube_fairlead_apiserver.verbs.call import Call
 from kube_fairlead_apiserver.verbs.options import check_list_options
+from kube_fairlead_apiserver.verbs.resource_versions import wait_for_version
 from kube_fairlead_apiserver.verbs.selectors import read_selection
-from kube_fairlead_apiserver.verbs.versions import wait_for_version
 
 __all__ = ["Page", "gather", "list_objects", "read_page"]
 

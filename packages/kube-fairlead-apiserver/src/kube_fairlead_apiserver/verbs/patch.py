@@ -21,11 +21,11 @@ from kube_fairlead_apiserver.offload import weigh
 from kube_fairlead_apiserver.operations import field_ownership
 from kube_fairlead_apiserver.operations.core import WriteOptions
 from kube_fairlead_apiserver.operations.update import update as update_object
-from kube_fairlead_apiserver.patch.depth import ensure_depth
+from kube_fairlead_apiserver.patch.depth_limit import ensure_depth
 from kube_fairlead_apiserver.patch.json_patch import apply_json_patch
 from kube_fairlead_apiserver.patch.merge_patch import apply_merge_patch
 from kube_fairlead_apiserver.patch.strategic import apply_strategic_merge_patch
-from kube_fairlead_apiserver.patch.values import ensure_few_values
+from kube_fairlead_apiserver.patch.value_limit import ensure_few_values
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 from kube_fairlead_apiserver.schema.duplicates import duplicate_fields
 from kube_fairlead_apiserver.schema.jsontext import decode_json_text
@@ -137,7 +137,7 @@ def _read_applied(call: Call, data: bytes) -> Json:
     return body.value
 
 
-async def _apply(call: Call, form: presentation.Form, data: bytes, options: WriteOptions) -> Response:
+async def _apply(call: Call, form: presentation.ResponseFormat, data: bytes, options: WriteOptions) -> Response:
     """Server-side apply: the body has the fields that its manager wants to own, and their values."""
     query = call.request.query
     resource = call.resource

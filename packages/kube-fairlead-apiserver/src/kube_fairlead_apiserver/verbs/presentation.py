@@ -19,14 +19,14 @@ from kube_fairlead_apiserver import printers
 from kube_fairlead_apiserver.http.messages import Request, Response
 from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Text
 from kube_fairlead_apiserver.offload import LARGE_BYTES, weigh
-from kube_fairlead_apiserver.operations.core import Outcome
+from kube_fairlead_apiserver.operations.core import WriteResult
 from kube_fairlead_apiserver.registry.resource import Resource, decode_metadata
-from kube_fairlead_apiserver.storage.records import Change, Entry
+from kube_fairlead_apiserver.storage.entries import Change, Entry
 from kube_fairlead_apiserver.verbs.call import Call
 
 __all__ = [
     "PLAIN",
-    "Form",
+    "ResponseFormat",
     "bookmark_event",
     "check_include",
     "event",
@@ -48,7 +48,7 @@ _YAML = "application/yaml"
 _ACCEPTED = (_JSON, _YAML, "application/json;stream=watch")
 
 
-class Form(msgspec.Struct, frozen=True):
+class ResponseFormat(msgspec.Struct, frozen=True):
     """The negotiated form. ``view`` is "" for the object itself, else Table or PartialObjectMetadata(List)."""
 
     media: str = _JSON
@@ -76,10 +76,10 @@ class Form(msgspec.Struct, frozen=True):
         return f"meta.k8s.io/{self.view_version}"
 
 
-PLAIN = Form()
+PLAIN = ResponseFormat()
 
 
-def negotiate(request: Request, *, stream: bool = False) -> Form:
+def negotiate(request: Request, *, stream: bool = False) -> ResponseFormat:
     """The first form of the Accept header that this server supports."""
     accept = request.header("accept")
     if accept in {"", "*/*", _JSON}:
@@ -97,18 +97,18 @@ def negotiate(request: Request, *, stream: bool = False) -> Form:
     raise errors.not_acceptable(_ACCEPTED)
 
 
-def _form(media: str, parameters: Mapping[str, str]) -> Form | None:
+def _form(media: str, parameters: Mapping[str, str]) -> ResponseFormat | None:
     view = parameters.get("as", "")
     if not view:
-        return Form(media)
+        return ResponseFormat(media)
     known = view in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
     version = parameters.get("v", "v1")
     if not known or parameters.get("g", "meta.k8s.io") != "meta.k8s.io" or version not in {"v1", "v1beta1"}:
         return None
-    return Form(media, view, version)
+    return ResponseFormat(media, view, version)
 
 
-async def one_entry(call: Call, form: Form, entry: Entry, status: int = 200) -> Response:
+async def one_entry(call: Call, form: ResponseFormat, entry: Entry, status: int = 200) -> Response:
     """A stored object."""
     weigh(len(entry.tail))
     weigh_form(call, form)
@@ -120,7 +120,7 @@ async def one_entry(call: Call, form: Form, entry: Entry, status: int = 200) -> 
     return await call.core.offload.run(one_object, call, form, obj, status)
 
 
-def weigh_form(call: Call, form: Form) -> bool:
+def weigh_form(call: Call, form: ResponseFormat) -> bool:
     """Whether an object is costly to encode regardless of its size. Then the thread encodes it."""
     custom = call.resource.custom
     is_costly = form.view == "Table" and custom is not None and custom.columns.is_costly
@@ -129,7 +129,7 @@ def weigh_form(call: Call, form: Form) -> bool:
     return is_costly
 
 
-async def outcome(call: Call, form: Form, result: Outcome, status: int = 200) -> Response:
+async def outcome(call: Call, form: ResponseFormat, result: WriteResult, status: int = 200) -> Response:
     """The result of a write; stored bytes are sent unchanged."""
     resource = call.resource
     if result.entry is not None and form.plain:
@@ -138,7 +138,7 @@ async def outcome(call: Call, form: Form, result: Outcome, status: int = 200) ->
     return await call.core.offload.run(lambda: one_object(call, form, resource.returned(result.obj), status))
 
 
-def one_object(call: Call, form: Form, obj: Json, status: int = 200) -> Response:
+def one_object(call: Call, form: ResponseFormat, obj: Json, status: int = 200) -> Response:
     """An object that is not stored."""
     if form.view == "Table":
         obj = table(call, form, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
@@ -168,7 +168,7 @@ def stored_event(call: Call, kind: str, entry: Entry, change: Change | None) -> 
     return change.frames.get(key) or call.core.store.frames.keep(change, key, _line(kind, entry, head))
 
 
-def event(call: Call, form: Form, kind: str, entry: Entry) -> bytes:
+def event(call: Call, form: ResponseFormat, kind: str, entry: Entry) -> bytes:
     """One line of a watch, encoded for one watcher. May be called in a thread."""
     resource = call.resource
     if form.plain:
@@ -184,7 +184,7 @@ def _line(kind: str, entry: Entry, head: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), entry.wire(head))
 
 
-def bookmark_event(call: Call, form: Form, revision: int, annotations: Mapping[str, str] | None) -> bytes:
+def bookmark_event(call: Call, form: ResponseFormat, revision: int, annotations: Mapping[str, str] | None) -> bytes:
     """The line of a bookmark."""
     metadata: Json = {"resourceVersion": str(revision), "creationTimestamp": None}
     if annotations:
@@ -199,7 +199,7 @@ def bookmark_event(call: Call, form: Form, revision: int, annotations: Mapping[s
     return msgspec.json.encode({"type": "BOOKMARK", "object": obj}) + b"\n"
 
 
-def check_include(call: Call, form: Form) -> str:
+def check_include(call: Call, form: ResponseFormat) -> str:
     """The object of a table row, as includeObject says."""
     include = call.request.query.get("includeObject") or "Metadata"
     if form.view == "Table" and include not in {"None", "Metadata", "Object"}:
@@ -208,7 +208,12 @@ def check_include(call: Call, form: Form) -> str:
 
 
 def table(
-    call: Call, form: Form, objects: Sequence[Json], meta: Mapping[str, Any], *, now: dt.datetime | None = None
+    call: Call,
+    form: ResponseFormat,
+    objects: Sequence[Json],
+    meta: Mapping[str, Any],
+    *,
+    now: dt.datetime | None = None,
 ) -> Json:
     """Objects as the rows of a table. A stream of tables has its headers once."""
     include = check_include(call, form)
@@ -224,12 +229,12 @@ def table(
     )
 
 
-def metadata_only(form: Form, obj: Json) -> Json:
+def metadata_only(form: ResponseFormat, obj: Json) -> Json:
     """The metadata of an object."""
     return {"kind": "PartialObjectMetadata", "apiVersion": form.api_version, "metadata": obj["metadata"]}
 
 
-def metadata_of(resource: Resource, form: Form, entry: Entry) -> Json:
+def metadata_of(resource: Resource, form: ResponseFormat, entry: Entry) -> Json:
     """The metadata of a stored object. The rest is not decoded where it cannot matter."""
     if resource.conversion is not None:
         return metadata_only(form, resource.decode(entry))
@@ -249,7 +254,7 @@ def _pretty(call: Call, entry: Entry) -> bytes:
     return msgspec.json.format(call.resource.shown(entry).wire(call.resource.head), indent=2)
 
 
-def _encode(form: Form, value: Json) -> bytes:
+def _encode(form: ResponseFormat, value: Json) -> bytes:
     return msgspec.json.encode(value) if form.plain_media else to_yaml(value)
 
 

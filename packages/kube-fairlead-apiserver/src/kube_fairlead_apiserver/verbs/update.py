@@ -51,7 +51,7 @@ async def update(call: Call) -> Response:
     return await presentation.outcome(call, form, result)
 
 
-async def _create(call: Call, form: presentation.Form, obj: Json, options: WriteOptions) -> Response | None:
+async def _create(call: Call, form: presentation.ResponseFormat, obj: Json, options: WriteOptions) -> Response | None:
     """Create a missing object, unless the body has a uid precondition. A resourceVersion does not matter."""
     metadata = obj["metadata"]
     metadata.pop("resourceVersion", None)

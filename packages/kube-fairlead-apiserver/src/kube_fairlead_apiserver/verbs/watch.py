@@ -13,17 +13,17 @@ import msgspec
 
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.http.messages import Response
-from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Stream, Unsent
+from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Stream, UnsentText
 from kube_fairlead_apiserver.offload import LARGE_BYTES, begin_request, weigh
-from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.entries import Entry
 from kube_fairlead_apiserver.storage.snapshot import Snapshot
 from kube_fairlead_apiserver.storage.store import HistoryGone
 from kube_fairlead_apiserver.storage.watchers import Notice, Watcher, size_of_notice
 from kube_fairlead_apiserver.verbs import presentation
 from kube_fairlead_apiserver.verbs.call import Call
 from kube_fairlead_apiserver.verbs.options import check_watch_options
+from kube_fairlead_apiserver.verbs.resource_versions import parse_version, wait_for_version
 from kube_fairlead_apiserver.verbs.selectors import read_selection
-from kube_fairlead_apiserver.verbs.versions import parse_version, wait_for_version
 from kube_fairlead_apiserver.verbs.watch_timers import WatchTimers
 
 __all__ = ["WatchStream", "watch"]
@@ -82,7 +82,7 @@ class WatchStream(Stream):
        changes.
     """
 
-    def __init__(self, call: Call, form: presentation.Form, watcher: Watcher, *, since: int) -> None:
+    def __init__(self, call: Call, form: presentation.ResponseFormat, watcher: Watcher, *, since: int) -> None:
         super().__init__()
         self._call = call
         self._form = form
@@ -95,7 +95,7 @@ class WatchStream(Stream):
         self._unmade: list[Notice] = []
         self._others_turn = False
         self._caught_up = False  # the initial state was sent
-        self._unsent = Unsent()
+        self._unsent = UnsentText()
 
     def show_state(self, snapshot: Snapshot, *, marked: bool) -> None:
         """Begin with the current state and, if requested, the bookmark at its end."""
@@ -289,5 +289,5 @@ def _error_frame(error: errors.ApiError) -> bytes:
     return msgspec.json.encode({"type": "ERROR", "object": error.to_status()}) + b"\n"
 
 
-def _one_frame(form: presentation.Form, frame: bytes) -> Response:
+def _one_frame(form: presentation.ResponseFormat, frame: bytes) -> Response:
     return Response(body=frame, content_type=form.stream_type)

@@ -10,7 +10,7 @@ import msgspec
 
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.randomness import Randomness
-from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.entries import Entry
 from kube_fairlead_apiserver.storage.store import Store
 from kube_fairlead_apiserver.storage.watchers import Notice, Watcher, size_of_notice
 

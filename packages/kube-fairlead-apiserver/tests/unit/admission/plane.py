@@ -14,10 +14,10 @@ from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead_apiserver.admission.chain import Chain
 from kube_fairlead_apiserver.admission.plugins import default_chain
-from kube_fairlead_apiserver.admission.webhooks.http import HttpSender
+from kube_fairlead_apiserver.admission.webhooks.http_sender import HttpSender
 from kube_fairlead_apiserver.admission.webhooks.sender import Sender
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
-from kube_fairlead_apiserver.operations.core import Core, Outcome, WriteOptions
+from kube_fairlead_apiserver.operations.core import Core, WriteOptions, WriteResult
 from kube_fairlead_apiserver.operations.create import create
 from kube_fairlead_apiserver.operations.delete import delete
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest
@@ -25,7 +25,7 @@ from kube_fairlead_apiserver.operations.update import update
 from kube_fairlead_apiserver.registry.builtin import builtin_resources
 from kube_fairlead_apiserver.registry.catalog import Catalog
 from kube_fairlead_apiserver.registry.resource import Resource
-from kube_fairlead_apiserver.storage.memory import MemoryLog
+from kube_fairlead_apiserver.storage.memory_log import MemoryLog
 from kube_fairlead_apiserver.storage.store import Store
 
 Json = dict[str, Any]
@@ -99,7 +99,7 @@ class Plane:
 
     async def delete(
         self, kind: str, name: str, *, namespace: str = "", user: UserInfo = ADMIN, options: WriteOptions | None = None
-    ) -> Outcome:
+    ) -> WriteResult:
         return await delete(
             self.core,
             self.resource(kind),

@@ -7,7 +7,7 @@ import pytest
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.admission.match_criteria import Criteria, UnusableCriteria, is_configuration
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 from kube_fairlead_apiserver.attributes import UserInfo
 from tests.unit.admission.plane import Plane, config_map
 
@@ -71,13 +71,13 @@ def criteria(*rules: Json, **fields: Any) -> Criteria:
     ],
 )
 async def test_rules(plane: Plane, fields: Json, asked: Json, matched: bool) -> None:
-    objects = Objects(plane.store, plane.catalog)
+    objects = ObjectReader(plane.store, plane.catalog)
     about = operation(plane, **asked)
     assert (criteria(rule(**fields)).match(about, objects) is about.resource) is matched
 
 
 async def test_no_rules_mean_never_or_always(plane: Plane) -> None:
-    objects = Objects(plane.store, plane.catalog)
+    objects = ObjectReader(plane.store, plane.catalog)
     assert criteria().match(operation(plane), objects) is None
     assert criteria(without_rules=True).match(operation(plane), objects) is not None
     assert criteria(without_rules=True, excluded=[rule(resources=["pods"])]).match(operation(plane), objects) is None
@@ -95,7 +95,7 @@ async def test_no_rules_mean_never_or_always(plane: Plane) -> None:
 async def test_an_object_is_selected_as_it_is_or_was(
     plane: Plane, labels: Json, old_labels: Json | None, matched: bool
 ) -> None:
-    objects = Objects(plane.store, plane.catalog)
+    objects = ObjectReader(plane.store, plane.catalog)
     selecting = criteria(rule(), object_selector={"matchLabels": {"app": "web"}})
     old = None if old_labels is None else {"metadata": {"labels": old_labels}}
     about = operation(plane, obj={"metadata": {"labels": labels}}, old=old)
@@ -103,7 +103,7 @@ async def test_an_object_is_selected_as_it_is_or_was(
 
 
 async def test_a_namespace_is_selected_by_its_labels(plane: Plane) -> None:
-    objects = Objects(plane.store, plane.catalog)
+    objects = ObjectReader(plane.store, plane.catalog)
     selecting = criteria(rule(), namespace_selector={"matchLabels": {"level": "strict"}})
     assert selecting.match(operation(plane), objects) is None
     await plane.change("Namespace", "work", lambda obj: obj["metadata"]["labels"].update(level="strict"))
@@ -122,7 +122,7 @@ async def test_a_namespace_is_selected_by_its_labels(plane: Plane) -> None:
 
 
 async def test_another_version_of_the_same_thing_is_the_same_thing(plane: Plane) -> None:
-    objects = Objects(plane.store, plane.catalog)
+    objects = ObjectReader(plane.store, plane.catalog)
     events = rule(apiGroups=["events.k8s.io"], apiVersions=["v1"], resources=["events"])
     core_events = plane.catalog.get("", "v1", "events")
     assert core_events is not None
@@ -133,7 +133,7 @@ async def test_another_version_of_the_same_thing_is_the_same_thing(plane: Plane)
 
 
 async def test_a_selector_that_makes_no_sense_is_an_error_only_where_the_rules_match(plane: Plane) -> None:
-    objects = Objects(plane.store, plane.catalog)
+    objects = ObjectReader(plane.store, plane.catalog)
     nonsense = {"matchExpressions": [{"key": "a", "operator": "Like"}]}
     for field in ("object_selector", "namespace_selector"):
         broken = criteria(rule(resources=["pods"]), **{field: nonsense})
@@ -150,7 +150,7 @@ def test_admissions_own_configuration_is_known() -> None:
 
 
 async def test_what_is_derived_follows_what_is_stored(plane: Plane) -> None:
-    objects = Objects(plane.store, plane.catalog)
+    objects = ObjectReader(plane.store, plane.catalog)
     resource = plane.resource("ConfigMap")
     made = []
 

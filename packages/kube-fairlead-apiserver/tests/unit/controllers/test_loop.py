@@ -11,8 +11,8 @@ from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead_apiserver.controllers.loop import ControllerLoop
+from kube_fairlead_apiserver.storage.entries import Change, Entry
 from kube_fairlead_apiserver.storage.interface import DiskFull
-from kube_fairlead_apiserver.storage.records import Change, Entry
 from kube_fairlead_apiserver.storage.store import StoreStopped
 
 

@@ -110,7 +110,7 @@ def executing(server: Server, kind: str = "mutating") -> float:
     return server.sample("apiserver_flowcontrol_current_executing_requests", kind)
 
 
-async def refusal(task: asyncio.Task[Response]) -> errors.TooManyRequests:
+async def rejection(task: asyncio.Task[Response]) -> errors.TooManyRequests:
     with pytest.raises(errors.TooManyRequests) as caught:
         await task
     return caught.value
@@ -129,7 +129,7 @@ async def test_one_users_slow_requests_leave_seats_for_others(server: Server) ->
 
 async def test_a_request_past_the_queue_is_refused(server: Server) -> None:
     tasks = [server.send() for _ in range(11)]  # two run, eight wait
-    error = await refusal(tasks[-1])
+    error = await rejection(tasks[-1])
     assert error.details == {"retryAfterSeconds": 1}
     assert server.sample("apiserver_flowcontrol_rejected_requests_total", "queue-full", "mutating") == 1
     server.gate.set()
@@ -142,8 +142,8 @@ async def test_a_request_that_waits_too_long_is_refused(server: Server) -> None:
     await server.clock.advance(4.9)
     assert not tasks[2].done()
     await server.clock.advance(0.2)
-    await refusal(tasks[2])
-    await refusal(tasks[3])
+    await rejection(tasks[2])
+    await rejection(tasks[3])
     assert server.sample("apiserver_flowcontrol_rejected_requests_total", "time-out", "mutating") == 2
     assert server.sample("apiserver_flowcontrol_current_inqueue_requests", "mutating") == 0
 
@@ -174,7 +174,7 @@ async def test_health_checks_of_one_address_take_turns(server: Server) -> None:
 
 async def test_requests_that_cannot_be_understood_take_turns_too(server: Server) -> None:
     server.send(CAROL, verb="get")
-    refused = [server.tasks.start(server.flow.take_turn(request()), name="refusal") for _ in range(50)]
+    refused = [server.tasks.start(server.flow.wait_turn(request()), name="refusal") for _ in range(50)]
     server.send(BOB, verb="get")
     await asyncio.sleep(0)
     assert server.running == ["carol", "bob"]
@@ -211,18 +211,18 @@ async def test_what_has_waited_goes_on_a_few_at_a_time() -> None:
 async def test_a_turn_of_another_user_is_charged_to_that_user(server: Server, user: UserInfo) -> None:
     """A connection took it for the user of the request before."""
     made = request()
-    made.lane, made.set_aside = server.flow._pacer.share("alice"), 0.0001
-    served = made.lane.served
-    alice = made.lane
+    made.flow, made.reserved = server.flow._scheduler.flow("alice"), 0.0001
+    served = made.flow.served
+    alice = made.flow
     server.gate.set()
     await server.send(user, made)
     assert alice.served > served
-    assert made.lane is not alice
+    assert made.flow is not alice
 
 
 async def test_callers_without_credentials_share_one_budget(server: Server) -> None:
     tasks = [server.send(ANONYMOUS, request("/version"), verb="get") for _ in range(12)]
-    await refusal(tasks[-1])
+    await rejection(tasks[-1])
     assert executing(server, "readOnly") == 2
 
 
@@ -383,7 +383,7 @@ async def test_a_cancelled_refusal_does_not_stop_the_others(server: Server) -> N
     for task in waiting[:8]:
         task.cancel()
     for task in waiting[8:]:
-        await refusal(task)
+        await rejection(task)
 
 
 async def test_a_client_that_hangs_up_before_its_first_step(server: Server) -> None:

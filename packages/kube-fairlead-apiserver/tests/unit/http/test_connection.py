@@ -13,9 +13,9 @@ from kube_fairlead.api import errors
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead_apiserver.http.connection import Connection
-from kube_fairlead_apiserver.http.flow import Wait
+from kube_fairlead_apiserver.http.connection_state import Wait
 from kube_fairlead_apiserver.http.messages import Request, Response, status_response
-from kube_fairlead_apiserver.http.response_writer import Held, chosen_to_cut
+from kube_fairlead_apiserver.http.response_writer import UnreadBytes, chosen_to_cut
 from kube_fairlead_apiserver.http.server import HttpServer, listen
 from kube_fairlead_apiserver.http.streams import Stream
 
@@ -293,7 +293,7 @@ async def test_a_connection_that_is_gone_leaves_nothing_for_the_collector(server
 
 
 def test_past_the_budget_those_are_cut_who_took_nothing_for_the_longest_time() -> None:
-    held = {"b": Held(2.0, 1 << 20), "a": Held(1.0, 1 << 20), "c": Held(3.0, 1 << 20)}
+    held = {"b": UnreadBytes(2.0, 1 << 20), "a": UnreadBytes(1.0, 1 << 20), "c": UnreadBytes(3.0, 1 << 20)}
     assert chosen_to_cut(held, 4 << 20) == []
     assert chosen_to_cut(held, 3 << 20) == ["a"]
     assert chosen_to_cut(held, 2 << 20) == ["a", "b"]

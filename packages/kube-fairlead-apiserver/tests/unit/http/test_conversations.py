@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kube_fairlead.api import errors
-from kube_fairlead_apiserver.http.flow import AHEAD_BYTES
+from kube_fairlead_apiserver.http.connection_state import AHEAD_BYTES
 from kube_fairlead_apiserver.http.messages import MAX_BODY_BYTES, Request, Response, status_response
 from tests.fuzz.conversation import READ_BYTES, converse
 

@@ -14,9 +14,9 @@ from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead_apiserver.http import shared_state
 from kube_fairlead_apiserver.http.messages import Request, Response
-from kube_fairlead_apiserver.http.response_writer import Held, chosen_to_cut
+from kube_fairlead_apiserver.http.response_writer import UnreadBytes, chosen_to_cut
 from kube_fairlead_apiserver.http.server import HttpServer, listen
-from kube_fairlead_apiserver.http.streams import Stream, Text, Unsent, iterate, size_of
+from kube_fairlead_apiserver.http.streams import Stream, Text, UnsentText, iterate, size_of
 
 TEXTS = st.binary(max_size=40) | st.lists(st.binary(max_size=30), max_size=4).map(tuple)
 
@@ -27,7 +27,7 @@ def joined(text: Text) -> bytes:
 
 @given(st.lists(st.tuples(TEXTS, st.booleans()), max_size=12), st.integers(1, 50))
 def test_pieces_are_the_texts_and_none_is_too_long(texts: list[tuple[Text, bool]], most_bytes: int) -> None:
-    unsent = Unsent()
+    unsent = UnsentText()
     for text, own in texts:
         unsent.add(text, own_bytes=size_of(text) if own else 0)
     whole = b"".join(joined(text) for text, _ in texts)
@@ -57,7 +57,7 @@ def test_pieces_are_the_texts_and_none_is_too_long(texts: list[tuple[Text, bool]
 
 def test_a_part_that_others_hold_is_not_copied_before_it_is_sent() -> None:
     stored = b"x" * 1_000_000
-    unsent = Unsent()
+    unsent = UnsentText()
     unsent.add((b"{", stored, b"}"), shared=stored)
     assert unsent.take(10) == b"{xxxxxxxxx"
     assert unsent.shared is stored
@@ -68,7 +68,12 @@ def test_a_part_that_others_hold_is_not_copied_before_it_is_sent() -> None:
 
 def test_what_several_clients_share_is_counted_once() -> None:
     line, other = b"x" * (1 << 20), b"y" * (1 << 20)
-    held = {"a": Held(1.0, 0, line), "b": Held(2.0, 0, line), "c": Held(3.0, 0, other), "d": Held(4.0, 0)}
+    held = {
+        "a": UnreadBytes(1.0, 0, line),
+        "b": UnreadBytes(2.0, 0, line),
+        "c": UnreadBytes(3.0, 0, other),
+        "d": UnreadBytes(4.0, 0),
+    }
     below = 4 * 112 * 1024
     assert chosen_to_cut(held, (2 << 20) + below) == []
     assert chosen_to_cut(held, (2 << 20) + below - 1) == ["a"]  # the line stays, as "b" has it

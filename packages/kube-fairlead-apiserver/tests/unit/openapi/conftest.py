@@ -10,7 +10,7 @@ from kube_fairlead_apiserver.openapi.documents import OpenApi
 from kube_fairlead_apiserver.registry.catalog import Catalog
 from kube_fairlead_apiserver.registry.resource import Resource, Subresource
 from kube_fairlead_apiserver.registry.strategy import Strategy
-from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.schema.model import SchemaNode
 from kube_fairlead_apiserver.types import resources
 
 WIDGET_SCHEMA = {
@@ -80,7 +80,7 @@ def builtin() -> list[Resource]:
             known.kind,
             namespaced=known.namespaced,
             strategy=Strategy(),
-            schema=Node,
+            schema=SchemaNode,
             singular=known.singular,
             verbs=known.verbs,
             subresources={

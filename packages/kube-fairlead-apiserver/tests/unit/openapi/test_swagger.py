@@ -8,7 +8,7 @@ import pytest
 from kube_fairlead_apiserver.openapi.documents import OpenApi
 from kube_fairlead_apiserver.openapi.gnostic import encode_document
 from kube_fairlead_apiserver.registry.catalog import Catalog
-from kube_fairlead_apiserver.types import wire
+from kube_fairlead_apiserver.types import protobuf_wire
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +64,13 @@ def fields(data: bytes) -> dict[int, list[Any]]:
     found: dict[int, list[Any]] = {}
     position = 0
     while position < len(data):
-        tag, position = wire.read_varint(data, position, len(data))
+        tag, position = protobuf_wire.read_varint(data, position, len(data))
         value: Any
-        if tag & 7 == wire.LENGTH:
-            start, position = wire.read_length(data, position, len(data))
+        if tag & 7 == protobuf_wire.LENGTH:
+            start, position = protobuf_wire.read_length(data, position, len(data))
             value = data[start:position]
-        elif tag & 7 == wire.VARINT:
-            value, position = wire.read_varint(data, position, len(data))
+        elif tag & 7 == protobuf_wire.VARINT:
+            value, position = protobuf_wire.read_varint(data, position, len(data))
         else:
             value, position = data[position : position + 8], position + 8
         found.setdefault(tag >> 3, []).append(value)

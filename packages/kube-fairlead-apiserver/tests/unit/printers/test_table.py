@@ -14,7 +14,7 @@ from kube_fairlead_apiserver.crd.definition import compile_kinds
 from kube_fairlead_apiserver.printers.table import PRINTERS, printer_of
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.registry.strategy import Strategy
-from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.schema.model import SchemaNode
 from kube_fairlead_apiserver.types.resources import BuiltinResource, builtin_resources
 
 # Objects of every kind and the tables that a kube-apiserver v1.36.4 made of them.
@@ -25,7 +25,9 @@ NOW = dt.datetime(2026, 11, 15, 12, tzinfo=dt.UTC)
 
 
 def resource(group: str, kind: str, **more: Any) -> Resource:
-    return Resource(group, "v1", kind.lower() + "s", kind, namespaced=True, strategy=Strategy(), schema=Node, **more)
+    return Resource(
+        group, "v1", kind.lower() + "s", kind, namespaced=True, strategy=Strategy(), schema=SchemaNode, **more
+    )
 
 
 POD = resource("", "Pod")

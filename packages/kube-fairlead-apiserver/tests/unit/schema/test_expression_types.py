@@ -43,7 +43,7 @@ def test_what_has_no_schema_is_invisible_inside_an_object() -> None:
 
 
 def test_a_recursive_schema_is_read_as_far_as_an_expression_goes() -> None:
-    node = model.Node(type="object", properties={"n": model.Node(type="integer")})
+    node = model.SchemaNode(type="object", properties={"n": model.SchemaNode(type="integer")})
     node.properties["next"] = node
     program = cel.Environment({"self": expression_types.from_schema(node)}).compile(
         "self.next.next.n == 3 && self.next == self.next"

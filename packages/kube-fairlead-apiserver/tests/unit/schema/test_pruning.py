@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_fairlead.api.fielderrors import MAX_PATH_CHARACTERS
-from kube_fairlead_apiserver.schema.model import Node, compile_schema
+from kube_fairlead_apiserver.schema.model import SchemaNode, compile_schema
 from kube_fairlead_apiserver.schema.pruning import MAX_PATHS, prune
 
 OPEN = {"x-kubernetes-preserve-unknown-fields": True}
@@ -77,9 +77,9 @@ def test_what_the_schema_does_not_know_goes(
 def test_root_keeps_its_type_and_metadata_and_a_part_does_not() -> None:
     whole = {"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}, "x": 1}
     part = copy.deepcopy(whole)
-    assert prune(Node(), whole) == ["x"]
+    assert prune(SchemaNode(), whole) == ["x"]
     assert whole == {"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}}
-    assert prune(Node(), part, root=False) == ["apiVersion", "kind", "metadata", "x"]
+    assert prune(SchemaNode(), part, root=False) == ["apiVersion", "kind", "metadata", "x"]
     assert prune(None, {"x": 1}, root=False) == ["x"]
 
 

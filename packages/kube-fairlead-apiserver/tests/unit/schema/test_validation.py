@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_fairlead.api.fielderrors import FieldPath
-from kube_fairlead_apiserver.schema import detailed_validation, fast_validation, lists, validation
-from kube_fairlead_apiserver.schema.correlation import Pair
+from kube_fairlead_apiserver.schema import detailed_validation, fast_validation, list_uniqueness, validation
+from kube_fairlead_apiserver.schema.correlation import CorrelatedValue
 from kube_fairlead_apiserver.schema.model import compile_schema
 
 RECORDED = pathlib.Path(__file__).parent / "testdata" / "validation.jsonl"
@@ -161,10 +161,10 @@ def test_errors_are_those_that_kubernetes_gave(line: str) -> None:
     """Recorded from k8s.io/apiextensions-apiserver v0.36.4 for random schemas, values and updates."""
     case = json.loads(line)
     node = compile_schema(case["schema"])
-    pair = Pair(node, case["value"], case["old"]) if "old" in case else None
+    pair = CorrelatedValue(node, case["value"], case["old"]) if "old" in case else None
     errors = validation.validate_schema(node, case["value"], FieldPath(), pair)
     assert sorted({str(error) for error in errors}) == case["errors"]
-    assert sorted(map(str, lists.validate_lists(node, case["value"]))) == case["listErrors"]
+    assert sorted(map(str, list_uniqueness.validate_lists(node, case["value"]))) == case["listErrors"]
 
 
 NAMED = {

@@ -22,7 +22,7 @@ from kube_fairlead_apiserver.security.authentication import (
     read_token_file,
 )
 from kube_fairlead_apiserver.security.pki.authority import Authority
-from kube_fairlead_apiserver.security.tokens import InvalidToken, Verified
+from kube_fairlead_apiserver.security.tokens import InvalidToken, VerifiedToken
 
 
 async def no_body() -> bytes:
@@ -35,7 +35,7 @@ def request(token: str | None = None, certificate: bytes | None = None, user: Us
 
 
 class Expiring:
-    def verify(self, token: str, audiences: Sequence[str] | None = None) -> Verified | None:
+    def verify(self, token: str, audiences: Sequence[str] | None = None) -> VerifiedToken | None:
         if token == "expired":
             raise InvalidToken("service account token has expired")
         return None

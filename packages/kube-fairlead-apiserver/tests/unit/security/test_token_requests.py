@@ -16,7 +16,7 @@ from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.security.pki.jose import from_base64url
 from kube_fairlead_apiserver.security.pki.signing_key import SigningKey
 from kube_fairlead_apiserver.security.token_requests import TokenRequests, review_token
-from kube_fairlead_apiserver.security.tokens import ServiceAccountTokens, Verified
+from kube_fairlead_apiserver.security.tokens import ServiceAccountTokens, VerifiedToken
 
 Json = dict[str, Any]
 
@@ -113,12 +113,12 @@ def test_refusals(requests: TokenRequests, name: str, body: Json, error: type[er
 
 
 def test_review() -> None:
-    def authenticate(token: str, audiences: Sequence[str]) -> Verified | None:
+    def authenticate(token: str, audiences: Sequence[str]) -> VerifiedToken | None:
         if token == "bad":
             raise errors.Unauthorized("service account token has expired")
         if token != "good":
             return None
-        return Verified(UserInfo("u", uid="1", groups=("g",), extra={"k": ("v",)}), tuple(audiences))
+        return VerifiedToken(UserInfo("u", uid="1", groups=("g",), extra={"k": ("v",)}), tuple(audiences))
 
     def status(token: str, **spec: Any) -> Json:
         review = review_token({"spec": {"token": token, **spec}}, authenticate, ["api"])

@@ -13,7 +13,7 @@ from kube_fairlead.base.identity import RandomIds
 from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead_apiserver.security.pki.jose import base64url, from_base64url
 from kube_fairlead_apiserver.security.pki.signing_key import SigningKey
-from kube_fairlead_apiserver.security.tokens import Binding, InvalidToken, ServiceAccountTokens
+from kube_fairlead_apiserver.security.tokens import InvalidToken, ServiceAccountTokens, TokenBinding
 
 Json = dict[str, Any]
 
@@ -44,7 +44,7 @@ class Cluster:
     def lookup(self, resource: str, namespace: str, name: str) -> Json | None:
         return self.objects.get((resource, namespace, name))
 
-    def issue(self, binding: Binding | None = None, seconds: int = 3600, **options: Any) -> str:
+    def issue(self, binding: TokenBinding | None = None, seconds: int = 3600, **options: Any) -> str:
         account = self.objects["serviceaccounts", "default", "robot"]
         return self.tokens.issue(account, options.pop("audiences", [ISSUER]), seconds, binding, **options).token
 
@@ -63,7 +63,7 @@ def claims_of(token: str) -> Json:
 
 
 def test_claims_are_kubernetes_own(cluster: Cluster) -> None:
-    binding = Binding(pod=cluster.objects["pods", "default", "web"], node=cluster.objects["nodes", "", "n1"])
+    binding = TokenBinding(pod=cluster.objects["pods", "default", "web"], node=cluster.objects["nodes", "", "n1"])
     issued = cluster.tokens.issue(
         cluster.objects["serviceaccounts", "default", "robot"], ["a", "b"], 600, binding, warn_after_seconds=60
     )
@@ -91,7 +91,7 @@ def test_claims_are_kubernetes_own(cluster: Cluster) -> None:
 
 
 def test_verify(cluster: Cluster) -> None:
-    binding = Binding(pod=cluster.objects["pods", "default", "web"], node=cluster.objects["nodes", "", "n1"])
+    binding = TokenBinding(pod=cluster.objects["pods", "default", "web"], node=cluster.objects["nodes", "", "n1"])
     token = cluster.issue(binding)
     for _ in range(2):  # the second time from memory
         verified = cluster.tokens.verify(token)
@@ -176,7 +176,7 @@ async def test_time(cluster: Cluster) -> None:
 )
 def test_a_token_dies_with_what_it_is_bound_to(cluster: Cluster, binding: str, key: Any, kind: str) -> None:
     bound = cluster.objects[key]
-    token = cluster.issue(Binding(**{binding: bound}))
+    token = cluster.issue(TokenBinding(**{binding: bound}))
     assert cluster.tokens.verify(token) is not None
     cluster.objects[key] = {"metadata": bound["metadata"] | {"uid": "another"}}
     with pytest.raises(InvalidToken) as caught:
@@ -206,7 +206,7 @@ def test_a_token_dies_with_its_service_account(cluster: Cluster) -> None:
 
 
 def test_a_node_beside_a_pod_is_only_told(cluster: Cluster) -> None:
-    binding = Binding(pod=cluster.objects["pods", "default", "web"], node={"metadata": {"name": "gone"}})
+    binding = TokenBinding(pod=cluster.objects["pods", "default", "web"], node={"metadata": {"name": "gone"}})
     verified = cluster.tokens.verify(cluster.issue(binding))
     assert verified is not None
     assert verified.user.extra["authentication.kubernetes.io/node-name"] == ("gone",)

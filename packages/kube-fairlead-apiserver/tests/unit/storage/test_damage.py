@@ -14,8 +14,8 @@ import pytest
 
 from kube_fairlead_apiserver.storage import highwater
 from kube_fairlead_apiserver.storage.copies import copy_database
-from kube_fairlead_apiserver.storage.highwater import Content, Mark, loss_of
-from kube_fairlead_apiserver.storage.interface import CorruptLog, NotOurs, Row, StorageError
+from kube_fairlead_apiserver.storage.highwater import DatabaseContent, Mark, loss_of
+from kube_fairlead_apiserver.storage.interface import CorruptLog, ForeignDatabase, Row, StorageError
 from kube_fairlead_apiserver.storage.sqlite import SqliteLog
 
 FILES = ("", "-wal", "-acknowledged")
@@ -152,7 +152,7 @@ async def test_commits_behind_a_bad_frame_tell_when_the_mark_is_as_old_as_a_loss
     path = await crashed(tmp_path)
     mark = highwater.read_mark(beside(path, "-acknowledged"))
     assert mark is not None
-    old = Mark(mark.identity, 0, Content(0, 0, 0, 0))
+    old = Mark(mark.identity, 0, DatabaseContent(0, 0, 0, 0))
     highwater.HighWaterMark.create(beside(path, "-acknowledged"), old)
     whole = image(path)
     frames = (len(whole["-wal"]) - 32) // FRAME_BYTES
@@ -327,7 +327,7 @@ async def test_another_programs_database_is_refused_and_not_changed(tmp_path: pa
     with contextlib.closing(apsw.Connection(str(path))) as other:
         other.execute(statements).fetchall()
     before = path.read_bytes()
-    with pytest.raises(NotOurs, match="not one of an API server"):
+    with pytest.raises(ForeignDatabase, match="not one of an API server"):
         SqliteLog(path)
     assert path.read_bytes() == before
     assert sorted(found.name for found in tmp_path.iterdir()) == ["log.db", "log.db.lock"]
@@ -335,24 +335,24 @@ async def test_another_programs_database_is_refused_and_not_changed(tmp_path: pa
 
 def test_a_mark_half_written_leaves_the_one_before_it(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "mark"
-    highwater.HighWaterMark.create(path, Mark(7, 0, Content(0, 0, 0, 0)))
-    mark = highwater.HighWaterMark(path, Mark(7, 0, Content(0, 0, 0, 0)))
+    highwater.HighWaterMark.create(path, Mark(7, 0, DatabaseContent(0, 0, 0, 0)))
+    mark = highwater.HighWaterMark(path, Mark(7, 0, DatabaseContent(0, 0, 0, 0)))
     for revision in range(1, 4):
-        mark.advance(Content(revision, 0, 0, revision))
+        mark.advance(DatabaseContent(revision, 0, 0, revision))
     mark.close()
     whole = bytearray(path.read_bytes())
     whole[4096 + 20] ^= 1  # the third is in the second slot
     path.write_bytes(bytes(whole))
     found = highwater.read_mark(path)
     assert found is not None
-    assert found.content == Content(2, 0, 0, 2)
+    assert found.content == DatabaseContent(2, 0, 0, 2)
 
 
 def test_rows_are_counted_only_at_the_moment_of_the_mark() -> None:
-    mark = Content(revision=10, compacted=4, dropped=3, rows=7)
+    mark = DatabaseContent(revision=10, compacted=4, dropped=3, rows=7)
     assert loss_of(mark, mark) is None
-    assert loss_of(Content(10, 4, 3, 6), mark) == "7 rows were stored and 6 are there"
-    assert loss_of(Content(10, 4, 5, 5), mark) is None
-    assert loss_of(Content(11, 4, 3, 8), mark) is None
-    assert loss_of(Content(9, 4, 3, 6), mark) == "writes were acknowledged up to revision 10"
-    assert loss_of(Content(11, 0, 0, 11), mark) is not None
+    assert loss_of(DatabaseContent(10, 4, 3, 6), mark) == "7 rows were stored and 6 are there"
+    assert loss_of(DatabaseContent(10, 4, 5, 5), mark) is None
+    assert loss_of(DatabaseContent(11, 4, 3, 8), mark) is None
+    assert loss_of(DatabaseContent(9, 4, 3, 6), mark) == "writes were acknowledged up to revision 10"
+    assert loss_of(DatabaseContent(11, 0, 0, 11), mark) is not None

@@ -16,8 +16,8 @@ import apsw
 import pytest
 
 from kube_fairlead_apiserver.storage.copies import copy_database
+from kube_fairlead_apiserver.storage.disk_reserve import DiskReserve, bytes_to_hold, last_bytes, wanted_bytes
 from kube_fairlead_apiserver.storage.interface import DiskFull, Row, StorageError
-from kube_fairlead_apiserver.storage.reserve import Reserve, bytes_to_hold, last_bytes, wanted_bytes
 from kube_fairlead_apiserver.storage.sqlite import SqliteLog
 from tests.smalldisk import fill, small_disk
 
@@ -197,7 +197,7 @@ def test_a_reserve_that_cannot_be_made_leaves_nothing(tmp_path: pathlib.Path, mo
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     monkeypatch.setattr("os.posix_fallocate", refuse)
-    reserve = Reserve(tmp_path / "reserve")
+    reserve = DiskReserve(tmp_path / "reserve")
     assert not reserve.hold(0)
     assert not (tmp_path / "reserve").exists()
 
@@ -207,7 +207,7 @@ def test_a_reserve_that_was_half_made_at_a_crash_is_made_anew(tmp_path: pathlib.
     """The process is killed while it makes the first or the second file: no half of a file is taken for the whole."""
     killed = f"""
 import os, pathlib
-from kube_fairlead_apiserver.storage.reserve import Reserve
+from kube_fairlead_apiserver.storage.disk_reserve import Reserve
 made = []
 allocate = os.posix_fallocate
 def half(descriptor, offset, size):
@@ -221,7 +221,7 @@ Reserve(pathlib.Path({str(tmp_path / "reserve")!r})).hold(0)
 """
     assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -9
     assert len(list(tmp_path.iterdir())) == whole + 1
-    reserve = Reserve(tmp_path / "reserve")
+    reserve = DiskReserve(tmp_path / "reserve")
     assert not reserve.held
     assert reserve.hold(0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["reserve", "reserve-last"]
@@ -237,7 +237,7 @@ def test_a_file_system_that_cannot_set_room_aside_is_written_to(
         raise OSError(number, "not supported")
 
     monkeypatch.setattr("os.posix_fallocate", refuse)
-    reserve = Reserve(tmp_path / "reserve")
+    reserve = DiskReserve(tmp_path / "reserve")
     assert reserve.hold(0)
     content = (tmp_path / "reserve").read_bytes()
     assert len(content) == reserve.size > 0

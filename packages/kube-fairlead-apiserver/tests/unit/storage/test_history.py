@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kube_fairlead.base.tasks import TaskScope
+from kube_fairlead_apiserver.storage.entries import Change, Entry
 from kube_fairlead_apiserver.storage.history import HistoryLimits
-from kube_fairlead_apiserver.storage.memory import MemoryLog
-from kube_fairlead_apiserver.storage.records import Change, Entry
-from kube_fairlead_apiserver.storage.retention import Frames
+from kube_fairlead_apiserver.storage.memory_log import MemoryLog
 from kube_fairlead_apiserver.storage.selection import EVERYTHING
+from kube_fairlead_apiserver.storage.snapshot_readers import EncodedFrames
 from kube_fairlead_apiserver.storage.store import HistoryGone, Store
 
 
@@ -170,7 +170,7 @@ async def test_no_bookmark_is_sent_past_changes_that_were_not() -> None:
 
 async def test_the_lines_of_a_change_do_not_keep_the_object_before_it() -> None:
     """They are counted by their own size, which may be far smaller."""
-    frames = Frames(1_000_000)
+    frames = EncodedFrames(1_000_000)
     before = Entry(key="ns/a", revision=1, tail=b"x" * 1_000_000, labels={}, fields={})
     after = Entry(key="ns/a", revision=2, tail=b"x", labels={}, fields={})
     change = Change(2, before, after, after)

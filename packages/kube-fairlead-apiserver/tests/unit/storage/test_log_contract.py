@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from kube_fairlead_apiserver.storage.interface import Log, Row
-from kube_fairlead_apiserver.storage.memory import MemoryLog
+from kube_fairlead_apiserver.storage.memory_log import MemoryLog
 from kube_fairlead_apiserver.storage.sqlite import SqliteLog
 
 Reopen = Callable[[], Log]

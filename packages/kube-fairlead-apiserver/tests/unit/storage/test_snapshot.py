@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kube_fairlead.api.selectors import CompactLabels, parse_label_selector
 from kube_fairlead.base.tasks import TaskScope
-from kube_fairlead_apiserver.storage.records import Change, Entry
+from kube_fairlead_apiserver.storage.entries import Change, Entry
 from kube_fairlead_apiserver.storage.selection import EVERYTHING, Selection
 from kube_fairlead_apiserver.storage.snapshot import Snapshot, SortedEntries
 from kube_fairlead_apiserver.storage.table import Table, undo

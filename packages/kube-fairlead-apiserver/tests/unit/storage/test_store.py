@@ -12,10 +12,10 @@ import pytest
 
 from kube_fairlead.api.selectors import parse_field_selector, parse_label_selector
 from kube_fairlead.base.tasks import TaskScope
+from kube_fairlead_apiserver.storage.entries import HEAD, Change, Origin
 from kube_fairlead_apiserver.storage.history import HistoryLimits
 from kube_fairlead_apiserver.storage.interface import DiskFull, Row
-from kube_fairlead_apiserver.storage.memory import MemoryLog
-from kube_fairlead_apiserver.storage.records import HEAD, Change, Origin
+from kube_fairlead_apiserver.storage.memory_log import MemoryLog
 from kube_fairlead_apiserver.storage.selection import EVERYTHING, Selection
 from kube_fairlead_apiserver.storage.snapshot import Snapshot
 from kube_fairlead_apiserver.storage.store import HistoryGone, Store, StoreStopped, WriteConflict

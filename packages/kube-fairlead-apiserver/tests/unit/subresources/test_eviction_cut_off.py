@@ -21,7 +21,7 @@ from kube_fairlead_apiserver.http.server import HttpServer, listen
 from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.server import ApiServer
 from kube_fairlead_apiserver.storage import interface
-from kube_fairlead_apiserver.storage.memory import MemoryLog
+from kube_fairlead_apiserver.storage.memory_log import MemoryLog
 from kube_fairlead_lab.testing.manifests import pod
 from tests.inprocess import serving
 

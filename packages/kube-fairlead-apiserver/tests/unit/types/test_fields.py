@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kube_fairlead_apiserver.types.data import builtin_data
+from kube_fairlead_apiserver.types.builtin_data import builtin_data
 from kube_fairlead_apiserver.types.fields import Field, TypeRef, describe, parse_type
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kube_fairlead.api.errors import BadRequest
 from kube_fairlead.api.gvk import GroupVersionKind
-from kube_fairlead_apiserver.types import protobuf, wire
-from kube_fairlead_apiserver.types.leaves import MAGIC
+from kube_fairlead_apiserver.types import protobuf, protobuf_wire
+from kube_fairlead_apiserver.types.leaf_types import MAGIC
 
 # Every kind with all fields set, with none, and with zero values behind every pointer; written by Go (hack/types).
 SAMPLES: list[dict[str, Any]] = json.loads(
@@ -33,20 +33,20 @@ def without_nulls(value: Any) -> Any:
 
 def envelope(content: bytes, kind: str = "Pod", api_version: str = "v1", **more: str) -> bytes:
     type_meta = bytearray()
-    wire.append_field(type_meta, 1, api_version.encode())
-    wire.append_field(type_meta, 2, kind.encode())
+    protobuf_wire.append_field(type_meta, 1, api_version.encode())
+    protobuf_wire.append_field(type_meta, 2, kind.encode())
     out = bytearray(MAGIC)
-    wire.append_field(out, 1, bytes(type_meta))
-    wire.append_field(out, 2, content)
-    wire.append_field(out, 3, more.get("encoding", "").encode())
-    wire.append_field(out, 4, more.get("content_type", "").encode())
+    protobuf_wire.append_field(out, 1, bytes(type_meta))
+    protobuf_wire.append_field(out, 2, content)
+    protobuf_wire.append_field(out, 3, more.get("encoding", "").encode())
+    protobuf_wire.append_field(out, 4, more.get("content_type", "").encode())
     return bytes(out)
 
 
 def message(*fields: tuple[int, bytes]) -> bytes:
     out = bytearray()
     for number, content in fields:
-        wire.append_field(out, number, content)
+        protobuf_wire.append_field(out, number, content)
     return bytes(out)
 
 
@@ -74,7 +74,7 @@ def test_options_are_known_in_every_group() -> None:
 def test_unknown_fields_are_passed_over() -> None:
     content = bytearray(message((1, message((1, b"web")))))
     for wire_type, value in ((0, b"\x01"), (1, b"12345678"), (2, b"\x01x"), (5, b"1234"), (3, b"\x08\x01\xa4\x1f")):
-        wire.append_varint(content, 500 << 3 | wire_type)
+        protobuf_wire.append_varint(content, 500 << 3 | wire_type)
         content += value
     assert protobuf.decode(envelope(bytes(content)))["metadata"] == {"name": "web"}
 

@@ -6,7 +6,7 @@ import pytest
 
 from kube_fairlead.api.gvk import GroupVersionKind
 from kube_fairlead_apiserver.types import schemas
-from kube_fairlead_apiserver.types.data import builtin_data
+from kube_fairlead_apiserver.types.builtin_data import builtin_data
 from kube_fairlead_apiserver.types.resources import builtin_resources
 
 POD = GroupVersionKind("", "v1", "Pod")

@@ -14,7 +14,7 @@ from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.http.messages import Query, Request
 from kube_fairlead_apiserver.http.streams import Stream, iterate
 from kube_fairlead_apiserver.server import ApiServer
-from kube_fairlead_apiserver.storage.records import Change
+from kube_fairlead_apiserver.storage.entries import Change
 from kube_fairlead_apiserver.storage.snapshot import Snapshot
 from kube_fairlead_apiserver.storage.table import undo
 from kube_fairlead_lab.testing.manifests import config_map

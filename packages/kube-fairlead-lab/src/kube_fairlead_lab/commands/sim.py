@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kube_fairlead_lab.sim.plan import Action
     from kube_fairlead_lab.sim.runner import Outcome
     from kube_fairlead_lab.sim.scenario import Scenario
-    from kube_fairlead_lab.sim.shrinker import Shrunk
+    from kube_fairlead_lab.sim.shrinker import ShrinkResult
 
 __all__ = ["command"]
 
@@ -227,7 +227,7 @@ def _shrink(outcome: Outcome, actions: Sequence[Action], request: _Request) -> i
     return _INTERRUPTED if shrunk.is_interrupted else _FAILED
 
 
-def _print_shrunk(shrunk: Shrunk, before: int, request: _Request) -> None:
+def _print_shrunk(shrunk: ShrinkResult, before: int, request: _Request) -> None:
     how = f"{shrunk.runs} runs{', ' if shrunk.cut_short else ''}{shrunk.cut_short}"
     click.echo(f"\n{len(shrunk.actions)} of {before} actions cause the failure ({how}):")
     for action in shrunk.actions:

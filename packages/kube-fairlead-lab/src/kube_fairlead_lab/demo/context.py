@@ -20,7 +20,7 @@ from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.base.randomness import SystemRandomness
 from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead_apiserver import launch
-from kube_fairlead_apiserver.server import World
+from kube_fairlead_apiserver.server import Dependencies
 from kube_fairlead_apiserver.settings import Settings
 from kube_fairlead_lab.demo.scenes import SceneEntry
 
@@ -74,8 +74,8 @@ async def play_scenes(entries: Sequence[SceneEntry]) -> None:
 @asynccontextmanager
 async def _control_plane(folder: pathlib.Path, clock: Clock) -> AsyncIterator[SceneContext]:
     randomness = SystemRandomness()
-    world = World(clock, randomness, RandomIds(randomness), PrometheusMetrics())
-    ready: asyncio.Future[launch.Running] = asyncio.get_running_loop().create_future()
+    world = Dependencies(clock, randomness, RandomIds(randomness), PrometheusMetrics())
+    ready: asyncio.Future[launch.RunningServer] = asyncio.get_running_loop().create_future()
     async with TaskScope("demo", on_exit=OnExit.CANCEL) as scope:
         scope.start(launch.serve(Settings(folder, port=0), world, ready.set_result), name="apiserver")
         running = await ready

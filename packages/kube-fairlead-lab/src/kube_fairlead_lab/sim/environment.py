@@ -21,7 +21,7 @@ from kube_fairlead_lab.sim.loop import Process, SimLoop
 from kube_fairlead_lab.sim.network import Network, SimTransport
 from kube_fairlead_lab.sim.trace import Trace
 
-__all__ = ["Actor", "Environment", "Life", "Violation"]
+__all__ = ["Actor", "Environment", "ProcessRun", "Violation"]
 
 _log = logs.get_logger(__name__)
 
@@ -41,7 +41,7 @@ class Violation(Exception):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Life:
+class ProcessRun:
     """One run of one process: its name and number, its clock, its randomness."""
 
     name: str
@@ -51,7 +51,7 @@ class Life:
     randomness: Randomness
 
 
-Main = Callable[[Life], Coroutine[Any, Any, None]]
+Main = Callable[[ProcessRun], Coroutine[Any, Any, None]]
 
 
 class Actor:
@@ -107,7 +107,7 @@ class Environment:
         self.processes.append(process)
         actor.disturbed_at = self.loop.time()
         chance = SeededRandomness(int(self.chance.random() * 2**53))
-        life = Life(actor.name, actor.lives, process, actor.clock, chance)
+        life = ProcessRun(actor.name, actor.lives, process, actor.clock, chance)
         self.trace.add(actor.name, f"starts, run {actor.lives}")
         main = self.loop.start(process, actor.main(life), name=actor.name)
         main.add_done_callback(lambda task: self._ended(actor, process, task), context=self.loop.harness.context)
@@ -214,7 +214,7 @@ class Environment:
         link = self.links[name] = Link(name, self.loop.time)
         return link
 
-    def client(self, life: Life, *, party: str = "") -> Client:
+    def client(self, life: ProcessRun, *, party: str = "") -> Client:
         """A client for the simulated API server."""
         user = UserInfo(name=life.name, groups=("system:masters", "system:authenticated"))
         transport = SimTransport(self.network, party or life.name, life.clock, user)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from kube_fairlead.base.randomness import Randomness, SeededRandomness
-from kube_fairlead_lab.sim.actors.clouds import SimCloud, Trouble
-from kube_fairlead_lab.sim.actors.drivers import DriverHost, Release
+from kube_fairlead_lab.sim.actors.clouds import CloudFault, SimCloud
+from kube_fairlead_lab.sim.actors.drivers import DriverHost, DriverRelease
 from kube_fairlead_lab.sim.actors.machines import SimMachine
 from kube_fairlead_lab.sim.actors.server import SERVER
 from kube_fairlead_lab.sim.actors.users import Users
 from kube_fairlead_lab.sim.checkers.leaders import Leaders
 from kube_fairlead_lab.sim.environment import Actor, Environment
 from kube_fairlead_lab.sim.links import Link
-from kube_fairlead_lab.sim.network import Way
+from kube_fairlead_lab.sim.network import Direction
 from kube_fairlead_lab.sim.plan import FAULTS, Action
 from kube_fairlead_lab.sim.scenario import NetworkFaults
 from kube_fairlead_lab.sim.trace import PLAN, Trace
@@ -28,8 +28,8 @@ _AT_LEADERS = 0.6  # share of faults to a replica that hit the leader
 _KINDS = ("agent-", "agent-", "kubelet-", "driver-", "drain-", "manager-", "ccm-", "operator-", "operator-")
 _ON_THE_NETWORK = ("agent-", "agent-", "kubelet-", "drain-", "manager-", "manager-", "ccm-", "ccm-", "operator-")
 _STEPS_MAX = 60
-_WAYS = (Way.BOTH, Way.BOTH, Way.IN, Way.OUT)
-_CUT_OFF = {Way.BOTH: "is cut off", Way.IN: "receives nothing", Way.OUT: "cannot send"}
+_WAYS = (Direction.BOTH, Direction.BOTH, Direction.IN, Direction.OUT)
+_CUT_OFF = {Direction.BOTH: "is cut off", Direction.IN: "receives nothing", Direction.OUT: "cannot send"}
 _JUMPS = (-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)
 
 
@@ -44,7 +44,7 @@ class FaultInjector:
         clouds: dict[str, SimCloud],
         drivers: list[DriverHost],
         machines: dict[str, SimMachine],
-        release: Release,
+        release: DriverRelease,
     ) -> None:
         self._release = release
         self._gone: set[str] = set()  # names of drivers that are stopped for a while
@@ -74,10 +74,10 @@ class FaultInjector:
             "driver_partition": lambda chance: self._cut_link(self._drivers_link(chance), chance),
             "cloud_partition": self._cloud_partition,
             "clock_jump": self._clock_jump,
-            "cloud_silence": lambda chance: self._cloud_trouble(Trouble.SILENT, 1.0, chance),
-            "cloud_empty": lambda chance: self._cloud_trouble(Trouble.EMPTY, 1.0, chance),
+            "cloud_silence": lambda chance: self._cloud_trouble(CloudFault.SILENT, 1.0, chance),
+            "cloud_empty": lambda chance: self._cloud_trouble(CloudFault.EMPTY, 1.0, chance),
             "cloud_wrong": self._cloud_wrong,
-            "cloud_late": lambda chance: self._cloud_trouble(Trouble.LATE, 10.0, chance),
+            "cloud_late": lambda chance: self._cloud_trouble(CloudFault.LATE, 10.0, chance),
             "cloud_confused": self._cloud_confused,
             "node_annotated": users.annotate_a_node,
             "machine_gone": users.lose_a_machine,
@@ -266,7 +266,7 @@ class FaultInjector:
         self._environment.disk.well_since = self._environment.loop.time()
 
     async def _cloud_trouble(
-        self, trouble: Trouble, at_least_seconds: float, chance: Randomness, cloud: SimCloud | None = None
+        self, trouble: CloudFault, at_least_seconds: float, chance: Randomness, cloud: SimCloud | None = None
     ) -> None:
         cloud = cloud or self._cloud(chance)
         seconds = chance.uniform(at_least_seconds, 60.0)
@@ -296,7 +296,7 @@ class FaultInjector:
         name = chance.choice(sorted(cloud.machines))
         cloud.forgotten.add(name)
         await self._users.set_node_not_ready(name)
-        await self._cloud_trouble(Trouble.CONFUSED, 10.0, chance, cloud)
+        await self._cloud_trouble(CloudFault.CONFUSED, 10.0, chance, cloud)
         cloud.forgotten.discard(name)
 
     def _cloud(self, chance: Randomness) -> SimCloud:

@@ -28,7 +28,7 @@ from kube_fairlead_lab.sim.loop import Process, SimLoop, current_process
 from kube_fairlead_lab.sim.scenario import NetworkFaults
 from kube_fairlead_lab.sim.trace import Trace
 
-__all__ = ["Network", "SimTransport", "Way"]
+__all__ = ["Direction", "Network", "SimTransport"]
 
 _LATENCY_SECONDS: Final = (0.0002, 0.004)
 _PATIENCE_SECONDS: Final = 20.0  # a kernel's timeout for a connection
@@ -36,7 +36,7 @@ _CHUNKS_IN_FLIGHT: Final = 64
 _REASONS: Final = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 409: "Conflict"}
 
 
-class Way(enum.Flag):
+class Direction(enum.Flag):
     """The direction of a cut."""
 
     OUT = enum.auto()  # packets from the actor are held back
@@ -59,7 +59,7 @@ class Network:
         self.on_failure: list[Callable[[Request, str], None]] = []
         self.newest_seen = 0  # the highest revision that a client has received
         self._server: tuple[Process, AsgiApplication] | None = None
-        self._cut: dict[str, Way] = {}
+        self._cut: dict[str, Direction] = {}
         self._exchanges: dict[_Exchange, None] = {}
 
     def listen(self, process: Process, application: AsgiApplication) -> None:
@@ -82,7 +82,7 @@ class Network:
             if exchange.client is process:
                 exchange.hang_up()
 
-    def cut(self, party: str, way: Way) -> None:
+    def cut(self, party: str, way: Direction) -> None:
         """Cut an actor off in a direction. A second cut does not heal the first."""
         self._cut[party] = self._cut.get(party, way) | way
 
@@ -96,7 +96,7 @@ class Network:
                 else:
                     exchange.flush()
 
-    def is_cut(self, party: str, way: Way = Way.BOTH) -> bool:
+    def is_cut(self, party: str, way: Direction = Direction.BOTH) -> bool:
         """Whether an actor is cut off in any of these directions."""
         cut = self._cut.get(party)
         return cut is not None and bool(cut & way)
@@ -208,7 +208,7 @@ class SimTransport:
     async def _exchange(self, request: Request) -> AsyncIterator[_Exchange | Response]:
         network = self.network
         await asyncio.sleep(network.latency())
-        if network.is_cut(self.party, Way.OUT):
+        if network.is_cut(self.party, Direction.OUT):
             network.injected["packet into a cut"] += 1
             await asyncio.sleep(_PATIENCE_SECONDS)
             raise errors.ServerUnreachable("no route to host")
@@ -315,7 +315,7 @@ class _Exchange:
         if self._is_lost:
             self.break_off("connection reset by peer")
             return
-        if self._network.is_cut(self.party, Way.IN):
+        if self._network.is_cut(self.party, Direction.IN):
             self._held.append(message)
             return
         if not self.status and self._start is not None:

@@ -20,7 +20,7 @@ from kube_fairlead.drivers.sdk import Driver
 from kube_fairlead_apiserver.storage.interface import Row
 from kube_fairlead_lab.sim.actors.agents import add_agent, add_part_time_agent
 from kube_fairlead_lab.sim.actors.clouds import SimCloud
-from kube_fairlead_lab.sim.actors.drivers import Central, DriverHost, Release, drainer, worker
+from kube_fairlead_lab.sim.actors.drivers import ControllerManagerDriver, DriverHost, DriverRelease, drainer, worker
 from kube_fairlead_lab.sim.actors.kubelets import add_kubelet
 from kube_fairlead_lab.sim.actors.machines import SimMachine
 from kube_fairlead_lab.sim.actors.managers import add_cloud_manager, add_manager
@@ -51,7 +51,7 @@ from kube_fairlead_lab.sim.checkers.records import Records
 from kube_fairlead_lab.sim.checkers.shutdowns import Shutdowns
 from kube_fairlead_lab.sim.checkers.states import States
 from kube_fairlead_lab.sim.commits import Commits
-from kube_fairlead_lab.sim.environment import Environment, Life, Violation
+from kube_fairlead_lab.sim.environment import Environment, ProcessRun, Violation
 from kube_fairlead_lab.sim.fault_injector import FaultInjector
 from kube_fairlead_lab.sim.loop import LoopStarved, SimLoop
 from kube_fairlead_lab.sim.narration.entries import Entry, narrate
@@ -208,7 +208,7 @@ async def _scenario_run(environment: Environment, scenario: Scenario, actions: S
     await users.set_up()
     await workloads.set_up()
     checkers = _DriverCheckers(finalizers, driver_work, DriverLiveness(environment, commits), offers)
-    release = Release()
+    release = DriverRelease()
     drivers = _populate_nodes(environment, commits, scenario, machines, checkers, release)
     drivers += _populate_managers(environment, scenario, leaders, clouds, checkers)
     environment.start(add_part_time_agent(environment, _ISLAND))
@@ -234,10 +234,10 @@ async def _scenario_run(environment: Environment, scenario: Scenario, actions: S
     linearizability.at_end()
 
 
-def _user(environment: Environment) -> Life:
+def _user(environment: Environment) -> ProcessRun:
     """The user, as a process that never ends."""
     randomness = SeededRandomness(int(environment.chance.random() * 2**53))
-    return Life("user", 1, environment.loop.harness, environment.clock, randomness)
+    return ProcessRun("user", 1, environment.loop.harness, environment.clock, randomness)
 
 
 def _populate_nodes(
@@ -246,7 +246,7 @@ def _populate_nodes(
     scenario: Scenario,
     machines: dict[str, SimMachine],
     checkers: _DriverCheckers,
-    release: Release,
+    release: DriverRelease,
 ) -> list[DriverHost]:
     drivers = []
     for node, machine in machines.items():
@@ -269,7 +269,7 @@ def _add_driver(
     environment: Environment,
     caller: str,
     name: str,
-    make: Callable[[DriverHost, Life], Driver],
+    make: Callable[[DriverHost, ProcessRun], Driver],
     checkers: _DriverCheckers,
 ) -> DriverHost:
     host = DriverHost(
@@ -290,7 +290,7 @@ def _populate_managers(
     drivers = []
     for number in range(scenario.managers):
         name = f"manager-{number}"
-        drivers.append(_add_driver(environment, name, f"driver-{name}", Central, checkers))
+        drivers.append(_add_driver(environment, name, f"driver-{name}", ControllerManagerDriver, checkers))
         environment.start(add_manager(environment, number, leaders, drivers[-1]))
     for number in range(2):
         for cloud in clouds.values():

@@ -15,7 +15,7 @@ from kube_fairlead_lab.sim.plan import Action
 from kube_fairlead_lab.sim.runner import Outcome, run
 from kube_fairlead_lab.sim.scenario import Scenario
 
-__all__ = ["Shrunk", "is_same_kind", "shrink"]
+__all__ = ["ShrinkResult", "is_same_kind", "shrink"]
 
 Play = Callable[[int, Scenario, Sequence[Action]], Outcome]
 
@@ -26,7 +26,7 @@ _PARTICULARS: Final = re.compile(r"\{.*\}|\[[^\]]*\]|'[^']+'|[^\s,:;]*\d[^\s,;]*
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shrunk:
+class ShrinkResult:
     """The smallest plan found that fails in the same way."""
 
     scenario: Scenario
@@ -51,7 +51,7 @@ def shrink(
     most_runs: int = _MOST_RUNS,
     most_seconds: float = _MOST_SECONDS,
     on_run: Callable[[int, int], None] = lambda _runs, _actions: None,
-) -> Shrunk:
+) -> ShrinkResult:
     """Remove actions while the failure stays the same.
 
     Each attempt is a whole run, so their number and time are limited. `on_run` gets the number of runs and of actions
@@ -61,10 +61,12 @@ def shrink(
     try:
         search.look(most_runs, most_seconds)
     except KeyboardInterrupt:
-        return Shrunk(search.scenario, search.actions, search.outcome, search.runs, "interrupted", is_interrupted=True)
+        return ShrinkResult(
+            search.scenario, search.actions, search.outcome, search.runs, "interrupted", is_interrupted=True
+        )
     except _Exhausted as limit:
-        return Shrunk(search.scenario, search.actions, search.outcome, search.runs, str(limit))
-    return Shrunk(search.scenario, search.actions, search.outcome, search.runs)
+        return ShrinkResult(search.scenario, search.actions, search.outcome, search.runs, str(limit))
+    return ShrinkResult(search.scenario, search.actions, search.outcome, search.runs)
 
 
 class _Exhausted(Exception):

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 from kube_fairlead_lab.sim.loop import SimLoop
 from kube_fairlead_lab.sim.plan import Action
 
-__all__ = ["PLAN", "Fact", "Trace"]
+__all__ = ["PLAN", "Trace", "TraceEntry"]
 
 PLAN: Final = "plan"
 """The actor of an action that has not hit another actor yet."""
 
 
-class Fact(NamedTuple):
+class TraceEntry(NamedTuple):
     """One fact: a text, or an object that `narration` describes."""
 
     at: float
@@ -33,17 +33,17 @@ class Trace:
         self._loop = loop
         self._hash = hashlib.sha256()
         self._action: contextvars.ContextVar[Action | None] = contextvars.ContextVar("action", default=None)
-        self.facts: list[Fact] = []
+        self.facts: list[TraceEntry] = []
 
     def add(self, who: str, what: str) -> None:
         """Record a text."""
         at = self._loop.time()
         self._hash.update(f"{at:.6f} {who} {what}\n".encode())
-        self.facts.append(Fact(at, who, what, self._action.get()))
+        self.facts.append(TraceEntry(at, who, what, self._action.get()))
 
     def keep(self, what: object) -> None:
         """Record an object for `narration`. It is not hashed; its content is."""
-        self.facts.append(Fact(self._loop.time(), "", what))
+        self.facts.append(TraceEntry(self._loop.time(), "", what))
 
     def seal(self, content: bytes) -> None:
         """Add content to the hash only."""

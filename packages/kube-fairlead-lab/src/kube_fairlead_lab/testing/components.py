@@ -13,7 +13,7 @@ from kube_fairlead_lab.testing.credentials import CertificateAuthority
 from kube_fairlead_lab.testing.ports import ReservedPort
 from kube_fairlead_lab.testing.processes import ManagedProcess, wait_until_ready
 
-__all__ = ["EMBEDDED_CONTROLLERS", "Beside", "KubeComponent", "answers_ok", "controller_manager", "scheduler"]
+__all__ = ["EMBEDDED_CONTROLLERS", "KubeComponent", "RealComponents", "answers_ok", "controller_manager", "scheduler"]
 
 EMBEDDED_CONTROLLERS = (
     "clusterrole-aggregation-controller",
@@ -104,7 +104,7 @@ def scheduler(
     return KubeComponent(binaries.component("kube-scheduler"), [*own, *flags], authority=authority, folder=folder)
 
 
-class Beside:
+class RealComponents:
     """The real controllers and scheduler beside one API server."""
 
     def __init__(self, binaries: KubeBinaries, *, authority: CertificateAuthority, folder: Path) -> None:

@@ -56,7 +56,7 @@ class EmbeddedControlPlane:
         self._port = ReservedPort()
         self._written_kubeconfig = folder / "admin.kubeconfig"
         self.apiserver = ManagedProcess("fairlead-apiserver", self._command(), folder=folder)
-        self._beside = components.Beside(KubeBinaries.find(), authority=self.authority, folder=folder)
+        self._beside = components.RealComponents(KubeBinaries.find(), authority=self.authority, folder=folder)
 
     @property
     def url(self) -> str:

@@ -75,7 +75,7 @@ class KubeControlPlane:
         self._signing_key = _write_signing_key(folder / "pki" / "service-accounts.key")
         self.etcd = ManagedProcess("etcd", self._etcd_command(), folder=folder)
         self.apiserver = ManagedProcess("kube-apiserver", self._apiserver_command(), folder=folder)
-        self._beside = components.Beside(self.binaries, authority=self.authority, folder=folder)
+        self._beside = components.RealComponents(self.binaries, authority=self.authority, folder=folder)
 
     @property
     def url(self) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from kube_fairlead.api import authentication_v1, core_v1, meta, parts, policy_v1, scheme, wire
 from kube_fairlead_apiserver.types import fields as go
-from kube_fairlead_apiserver.types.data import builtin_data
+from kube_fairlead_apiserver.types.builtin_data import builtin_data
 
 _META = "apimachinery.pkg.apis.meta.v1."
 _GO_NAMES = {"DeploymentCondition", "ReplicaSetCondition", "StatefulSetCondition", "DaemonSetCondition"}

@@ -20,7 +20,7 @@ from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.security import identities
-from kube_fairlead_apiserver.security.pki.requests import BadRequestFile, request_organizations
+from kube_fairlead_apiserver.security.pki.certificate_requests import InvalidCertificateRequest, request_organizations
 
 __all__ = ["CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction"]
 
@@ -82,7 +82,7 @@ class CertificateSubjectRestriction(AdmissionPlugin):
         request = ((operation.obj or {}).get("spec") or {}).get("request") or ""
         try:
             organizations = request_organizations(base64.b64decode(request, validate=True))
-        except (BadRequestFile, binascii.Error, ValueError) as error:
+        except (InvalidCertificateRequest, binascii.Error, ValueError) as error:
             raise operation.forbidden(f"failed to parse CSR: {error}") from error
         if identities.MASTERS in organizations:
             raise operation.forbidden(f"use of {_API_CLIENTS} signer with {identities.MASTERS} group is not allowed")

@@ -7,7 +7,7 @@ Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/storage/storageclass/se
 from __future__ import annotations
 
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 
 __all__ = ["DefaultStorageClass"]
 
@@ -21,7 +21,7 @@ _DEFAULT_MARKS = (
 class DefaultStorageClass(AdmissionPlugin):
     """Fills in spec.storageClassName of new claims."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectReader) -> None:
         self._default = objects.derive([_CLASSES], lambda: _default_class(objects))
 
     def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
@@ -41,7 +41,7 @@ class DefaultStorageClass(AdmissionPlugin):
             spec["storageClassName"] = name
 
 
-def _default_class(objects: Objects) -> str:
+def _default_class(objects: ObjectReader) -> str:
     """The newest class that is marked as default; of equally new ones the first by name."""
     resource = objects.catalog.get(*_CLASSES)
     marked = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kube_fairlead.api import errors
 from kube_fairlead.api.gvk import GroupResource
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 
 __all__ = ["NamespaceLifecycle"]
 
@@ -21,7 +21,7 @@ _NAMESPACES = GroupResource("", "namespaces")
 class NamespaceLifecycle(AdmissionPlugin):
     """Rejects creates in missing or terminating namespaces, and deletes of protected namespaces."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectReader) -> None:
         self._objects = objects
 
     def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:

@@ -15,7 +15,7 @@ from kube_fairlead_apiserver.admission.builtin import pod_references
 from kube_fairlead_apiserver.admission.builtin.node_labels import forbidden_labels
 from kube_fairlead_apiserver.admission.builtin.service_account import MIRROR_POD
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 from kube_fairlead_apiserver.attributes import UserInfo
 
 __all__ = ["NodeRestriction", "node_of"]
@@ -35,7 +35,7 @@ def node_of(user: UserInfo) -> str | None:
 class NodeRestriction(AdmissionPlugin):
     """Restricts users of the group system:nodes; other users pass."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectReader) -> None:
         self._objects = objects
         self._rules: Mapping[tuple[str, str], Callable[[Operation, str], None]] = {
             ("", "pods"): self._pods,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 
 __all__ = ["SYSTEM_CLASSES", "Priority"]
 
@@ -38,11 +38,11 @@ _NO_CLASS: Json = {"metadata": {"name": ""}, "value": 0, "preemptionPolicy": "Pr
 class Priority(AdmissionPlugin):
     """Resolves priority classes, and keeps the default class the only one."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectReader) -> None:
         self._classes = objects.derive([_CLASSES], lambda: self._read(objects))
 
     @staticmethod
-    def _read(objects: Objects) -> dict[str, Json]:
+    def _read(objects: ObjectReader) -> dict[str, Json]:
         resource = objects.catalog.get(*_CLASSES)
         stored = [] if resource is None else objects.list(resource)
         # The system classes are always known, also before they are stored for the first time.

@@ -12,7 +12,7 @@ from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.identity import Ids
 from kube_fairlead_apiserver.admission.builtin import pod_references
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 
 __all__ = ["MIRROR_POD", "ServiceAccount", "token_volume"]
 
@@ -31,7 +31,7 @@ _ACCOUNT = GroupResource("", "serviceaccount")
 class ServiceAccount(AdmissionPlugin):
     """Sets the service account, the token volume and the pull secrets of new pods."""
 
-    def __init__(self, objects: Objects, clock: Clock, ids: Ids) -> None:
+    def __init__(self, objects: ObjectReader, clock: Clock, ids: Ids) -> None:
         self._objects = objects
         self._clock = clock
         self._ids = ids

@@ -19,7 +19,7 @@ from kube_fairlead.api.gvk import GroupKind
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.builtin.service_ports import give_ports, node_ports
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 
 __all__ = ["ServiceAddresses"]
 
@@ -27,7 +27,7 @@ __all__ = ["ServiceAddresses"]
 class ServiceAddresses(AdmissionPlugin):
     """Sets clusterIP and nodePort. Nothing routes to them here, but clients expect them."""
 
-    def __init__(self, objects: Objects, network: str) -> None:
+    def __init__(self, objects: ObjectReader, network: str) -> None:
         self._objects = objects
         self._network = ipaddress.ip_network(network)
         # Allocated to services that are not durable yet.

@@ -36,7 +36,7 @@ NAMESPACE_FIELDS = (
 
 _STRINGS = types.list_of(types.STRING)
 _STRING_MAP = types.map_of(types.STRING, types.STRING)
-_TIME = expression_types.from_schema(model.Node(type="string", format="date-time"))
+_TIME = expression_types.from_schema(model.SchemaNode(type="string", format="date-time"))
 
 
 def _object(name: str, /, **fields: types.CelType) -> types.ObjectType:

@@ -15,7 +15,7 @@ from kube_fairlead_apiserver.admission.expressions.environments import environme
 from kube_fairlead_apiserver.admission.match_criteria import Criteria
 from kube_fairlead_apiserver.cel import types
 
-__all__ = ["AuditAnnotation", "Binding", "Policy", "Validation", "compile_policy", "read_binding"]
+__all__ = ["AuditAnnotation", "Policy", "PolicyBinding", "Validation", "compile_policy", "read_binding"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Policy:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Binding:
+class PolicyBinding:
     """Where a policy applies, with which parameters, and what a violation does."""
 
     name: str
@@ -100,10 +100,10 @@ def _validation(composer: Composer, validation: Json) -> Validation:
     )
 
 
-def read_binding(obj: Json) -> Binding:
+def read_binding(obj: Json) -> PolicyBinding:
     """A binding as it is stored."""
     spec = obj.get("spec") or {}
-    return Binding(
+    return PolicyBinding(
         name=obj["metadata"]["name"],
         policy=spec.get("policyName", ""),
         criteria=_criteria(spec.get("matchResources")),

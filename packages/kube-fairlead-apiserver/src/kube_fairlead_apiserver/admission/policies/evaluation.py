@@ -14,7 +14,7 @@ from kube_fairlead_apiserver.admission.expressions.evaluation import Activation,
 from kube_fairlead_apiserver.admission.policies.compilation import Policy, Validation
 from kube_fairlead_apiserver.cel import budget
 
-__all__ = ["Answer", "Violation", "evaluate"]
+__all__ = ["PolicyDecision", "Violation", "evaluate"]
 
 _MAX_MESSAGE_BYTES = 5 * 1024
 
@@ -29,7 +29,7 @@ class Violation:
 
 
 @dataclasses.dataclass(slots=True)
-class Answer:
+class PolicyDecision:
     """The result of a policy. ``failures`` are audit annotations that could not be evaluated."""
 
     violations: list[Violation] = dataclasses.field(default_factory=list)
@@ -37,18 +37,18 @@ class Answer:
     failures: list[str] = dataclasses.field(default_factory=list)
 
 
-def evaluate(policy: Policy, activation: Activation) -> Answer:
+def evaluate(policy: Policy, activation: Activation) -> PolicyDecision:
     """Evaluate the policy. An error counts as a violation, unless its failurePolicy is Ignore."""
     try:
         if not conditions_hold(policy.conditions, activation, fail_open=policy.fail_open):
-            return Answer()
+            return PolicyDecision()
         allowance = budget.Budget()
         activation.spend(allowance)
-        answer = Answer(violations=_violations(policy, activation))
+        answer = PolicyDecision(violations=_violations(policy, activation))
         activation.spend(budget.Budget())
         _annotate(policy, activation, answer)
     except (ConditionsFailed, OutOfBudget) as error:
-        return Answer() if policy.fail_open else Answer(violations=[Violation(0, str(error))])
+        return PolicyDecision() if policy.fail_open else PolicyDecision(violations=[Violation(0, str(error))])
     return answer
 
 
@@ -80,7 +80,7 @@ def _message(validation: Validation, activation: Activation) -> str:
     return validation.message or f"failed expression: {validation.expression.source.strip()}"
 
 
-def _annotate(policy: Policy, activation: Activation, answer: Answer) -> None:
+def _annotate(policy: Policy, activation: Activation, answer: PolicyDecision) -> None:
     for annotation in policy.audit_annotations:
         try:
             value: Any = activation.evaluate(annotation.expression)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from kube_fairlead.api import selectors
 from kube_fairlead.api.gvk import GroupVersion
 from kube_fairlead.api.json_object import Json
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 from kube_fairlead_apiserver.registry.resource import Resource
-from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.entries import Entry
 from kube_fairlead_apiserver.storage.selection import Selection
 
 if TYPE_CHECKING:
-    from kube_fairlead_apiserver.admission.policies.compilation import Binding, Policy
+    from kube_fairlead_apiserver.admission.policies.compilation import Policy, PolicyBinding
 
 __all__ = ["Parameters", "PolicyUnusable"]
 
@@ -31,7 +31,7 @@ class PolicyUnusable(Exception):
 class Parameters:
     """Reads the current parameters: a change applies to the next write."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectReader) -> None:
         self._objects = objects
         # Decoded parameters by place; valid while the stored entry is the same.
         self._decoded: dict[tuple[str, str], tuple[Entry, Json]] = {}
@@ -48,7 +48,7 @@ class Parameters:
             raise PolicyUnusable(f"failed to find resource referenced by paramKind: '{shown}'")
         return found
 
-    def collect(self, resource: Resource | None, binding: Binding, namespace: str) -> list[Json | None]:
+    def collect(self, resource: Resource | None, binding: PolicyBinding, namespace: str) -> list[Json | None]:
         """The parameters to evaluate the policy with, one evaluation for each; None for a policy without parameters."""
         reference = binding.param_ref
         if resource is None or reference is None:

@@ -17,13 +17,13 @@ from kube_fairlead.api.gvk import GroupResource
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.admission.match_criteria import Criteria, UnusableCriteria, is_configuration
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 from kube_fairlead_apiserver.admission.policies.parameters import Parameters, PolicyUnusable
 from kube_fairlead_apiserver.registry.resource import Resource
 
 if TYPE_CHECKING:
     from kube_fairlead_apiserver.admission.expressions.evaluation import Authorize
-    from kube_fairlead_apiserver.admission.policies.compilation import Binding, Policy
+    from kube_fairlead_apiserver.admission.policies.compilation import Policy, PolicyBinding
     from kube_fairlead_apiserver.admission.policies.evaluation import Violation
 
 __all__ = ["ValidatingPolicies"]
@@ -56,7 +56,7 @@ class _Findings(msgspec.Struct):
 class ValidatingPolicies(AdmissionPlugin):
     """Policies with a binding; a policy without a binding is never evaluated."""
 
-    def __init__(self, objects: Objects, authorize: Authorize) -> None:
+    def __init__(self, objects: ObjectReader, authorize: Authorize) -> None:
         self._objects = objects
         self._authorize = authorize
         self._parameters = Parameters(objects)
@@ -68,7 +68,7 @@ class ValidatingPolicies(AdmissionPlugin):
         del operation, subresource
         return not is_configuration(group, plural) and group not in _REVIEWS
 
-    def _read(self) -> list[tuple[Policy, list[Binding]]]:
+    def _read(self) -> list[tuple[Policy, list[PolicyBinding]]]:
         """Policies by name, each with its bindings by name. What has not changed is not compiled again."""
         catalog = self._objects.catalog
         policies, bindings = catalog.get(*_POLICIES), catalog.get(*_BINDINGS)
@@ -78,12 +78,12 @@ class ValidatingPolicies(AdmissionPlugin):
         # Imported here: policies need CEL, which a server without policies never needs.
         from kube_fairlead_apiserver.admission.policies.compilation import compile_policy, read_binding
 
-        bound: dict[str, list[Binding]] = {}
+        bound: dict[str, list[PolicyBinding]] = {}
         for obj in found_bindings:
             binding = read_binding(obj)
             bound.setdefault(binding.policy, []).append(binding)
         compiled: dict[str, tuple[int, Policy]] = {}
-        found: list[tuple[Policy, list[Binding]]] = []
+        found: list[tuple[Policy, list[PolicyBinding]]] = []
         for obj in [] if policies is None else self._objects.list(policies):
             metadata = obj["metadata"]
             if metadata["name"] not in bound:
@@ -109,7 +109,7 @@ class ValidatingPolicies(AdmissionPlugin):
         if findings.denials:
             raise _refusal(operation, findings.denials[0])
 
-    def _ask(self, policy: Policy, bindings: list[Binding], operation: Operation, findings: _Findings) -> None:
+    def _ask(self, policy: Policy, bindings: list[PolicyBinding], operation: Operation, findings: _Findings) -> None:
         try:
             target = self._match(policy.criteria, operation)
             if target is None:
@@ -144,7 +144,7 @@ class ValidatingPolicies(AdmissionPlugin):
     def _evaluate(
         self,
         policy: Policy,
-        binding: Binding,
+        binding: PolicyBinding,
         operation: Operation,
         target: Resource,
         param: Json | None,
@@ -181,7 +181,9 @@ class ValidatingPolicies(AdmissionPlugin):
         return namespace
 
 
-def _act(policy: Policy, binding: Binding, violation: Violation, operation: Operation, findings: _Findings) -> None:
+def _act(
+    policy: Policy, binding: PolicyBinding, violation: Violation, operation: Operation, findings: _Findings
+) -> None:
     for action in binding.actions:
         match action:
             case "Deny":

@@ -18,11 +18,11 @@ from kube_fairlead.base.tasks import TaskScope
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.admission.webhooks import review
 from kube_fairlead_apiserver.admission.webhooks.configuration import Webhook
-from kube_fairlead_apiserver.admission.webhooks.review import Verdict
+from kube_fairlead_apiserver.admission.webhooks.review import AdmissionResponse
 from kube_fairlead_apiserver.admission.webhooks.sender import Endpoint, Reply, Sender, SendFailed, ServiceResolver
 from kube_fairlead_apiserver.registry.resource import Resource
 
-__all__ = ["CallFailed", "Caller", "denial"]
+__all__ = ["CallFailed", "WebhookCaller", "denial"]
 
 
 _REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -36,7 +36,7 @@ class CallFailed(Exception):
         self.code = code
 
 
-class Caller:
+class WebhookCaller:
     """Calls webhooks."""
 
     def __init__(self, sender: Sender, resolver: ServiceResolver, clock: Clock, ids: Ids) -> None:
@@ -45,7 +45,7 @@ class Caller:
         self._clock = clock
         self._ids = ids
 
-    async def ask(self, hook: Webhook, operation: Operation, target: Resource, *, mutating: bool) -> Verdict:
+    async def ask(self, hook: Webhook, operation: Operation, target: Resource, *, mutating: bool) -> AdmissionResponse:
         """The webhook's verdict; its warnings and audit annotations are added to the operation.
 
         Raises:
@@ -102,7 +102,7 @@ def _service_url(service: Json) -> str:
     return f"https://{service.get('name')}.{service.get('namespace')}.svc:{service.get('port') or 443}{path}"
 
 
-def _read(hook: Webhook, reply: Reply, *, uid: str, version: str, mutating: bool) -> Verdict:
+def _read(hook: Webhook, reply: Reply, *, uid: str, version: str, mutating: bool) -> AdmissionResponse:
     if not 200 <= reply.status < 300:
         raise CallFailed(hook.name, f"failed to call webhook: {_refusal(reply)}", code=reply.status)
     if not reply.body:

@@ -17,7 +17,7 @@ from kube_fairlead.api import errors
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.admission.match_criteria import Criteria, UnusableCriteria
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 from kube_fairlead_apiserver.registry.resource import Resource
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Webhook(msgspec.Struct, frozen=True):
     reinvocable: bool
 
 
-def read_hooks(objects: Objects, plural: str) -> tuple[Webhook, ...]:
+def read_hooks(objects: ObjectReader, plural: str) -> tuple[Webhook, ...]:
     """Every webhook of a kind of configurations: by the name of its configuration, then in its order."""
     resource = objects.catalog.get(GROUP, "v1", plural)
     if resource is None:
@@ -103,7 +103,7 @@ def _compile(conditions: Sequence[Json]) -> tuple[Expression, ...]:
     return tuple(compile_expression(variables, one.get("expression", ""), types.BOOL) for one in conditions)
 
 
-def target_of(hook: Webhook, operation: Operation, objects: Objects, authorize: Authorize) -> Resource | None:
+def target_of(hook: Webhook, operation: Operation, objects: ObjectReader, authorize: Authorize) -> Resource | None:
     """The resource as which the webhook sees the write; None when it is not called."""
     try:
         target = hook.criteria.match(operation, objects)

@@ -15,15 +15,15 @@ from kube_fairlead.api import errors, golang
 from kube_fairlead.api.gvk import GroupVersionKind
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import Operation, Reinvocation
-from kube_fairlead_apiserver.admission.versions import convert
+from kube_fairlead_apiserver.admission.version_conversion import convert
 from kube_fairlead_apiserver.admission.webhooks.caller import CallFailed
 from kube_fairlead_apiserver.admission.webhooks.configuration import Webhook
 from kube_fairlead_apiserver.admission.webhooks.plugin import WebhookPlugin
-from kube_fairlead_apiserver.admission.webhooks.review import Verdict
+from kube_fairlead_apiserver.admission.webhooks.review import AdmissionResponse
 from kube_fairlead_apiserver.patch.json_patch import apply_json_patch
 from kube_fairlead_apiserver.registry.resource import Resource
-from kube_fairlead_apiserver.schema.conformance import Unfit, conform
 from kube_fairlead_apiserver.schema.defaulting import copy_json
+from kube_fairlead_apiserver.schema.go_decoding import TypeMismatch, conform
 from kube_fairlead_apiserver.types import schemas
 
 __all__ = ["MutatingWebhooks"]
@@ -87,7 +87,7 @@ class MutatingWebhooks(WebhookPlugin):
             memory.asked.add(hook.uid)
 
 
-def _patch(hook: Webhook, operation: Operation, target: Resource, verdict: Verdict) -> bool:
+def _patch(hook: Webhook, operation: Operation, target: Resource, verdict: AdmissionResponse) -> bool:
     """Apply a patch to the object, in the webhook's version; returns whether it changed anything."""
     patch = _decode(hook, verdict.patch)
     if not patch:
@@ -153,6 +153,6 @@ def _conform(patched: Any, before: Json, operation: Operation, target: Resource)
         root = target.kind
         if operation.kind is None and not target.is_custom:
             conform(target.schema(), patched)
-    except Unfit as error:
+    except TypeMismatch as error:
         error.path = root + error.path
         raise errors.internal_error(error) from error

@@ -11,10 +11,10 @@ from kube_fairlead.api import errors
 from kube_fairlead.base import logs
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.admission.match_criteria import is_configuration
-from kube_fairlead_apiserver.admission.objects import Objects
-from kube_fairlead_apiserver.admission.webhooks.caller import Caller, CallFailed, denial
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
+from kube_fairlead_apiserver.admission.webhooks.caller import CallFailed, WebhookCaller, denial
 from kube_fairlead_apiserver.admission.webhooks.configuration import GROUP, Webhook, read_hooks, target_of
-from kube_fairlead_apiserver.admission.webhooks.review import Verdict
+from kube_fairlead_apiserver.admission.webhooks.review import AdmissionResponse
 from kube_fairlead_apiserver.observability.admission_metrics import AdmissionMetrics
 from kube_fairlead_apiserver.registry.resource import Resource
 
@@ -33,7 +33,9 @@ class WebhookPlugin(AdmissionPlugin):
     step: ClassVar[str]  # the name in metrics
     mutating: ClassVar[bool] = False
 
-    def __init__(self, objects: Objects, caller: Caller, authorize: Authorize, metrics: AdmissionMetrics) -> None:
+    def __init__(
+        self, objects: ObjectReader, caller: WebhookCaller, authorize: Authorize, metrics: AdmissionMetrics
+    ) -> None:
         self._objects = objects
         self._caller = caller
         self._authorize = authorize
@@ -49,7 +51,7 @@ class WebhookPlugin(AdmissionPlugin):
         """The resource as which a webhook sees the object; None when it does not match."""
         return target_of(hook, operation, self._objects, self._authorize)
 
-    async def ask(self, hook: Webhook, operation: Operation, target: Resource) -> Verdict:
+    async def ask(self, hook: Webhook, operation: Operation, target: Resource) -> AdmissionResponse:
         """The verdict of a webhook that allows the write.
 
         Raises:

@@ -19,7 +19,7 @@ from kube_fairlead_apiserver.admission import request
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.registry.resource import Resource
 
-__all__ = ["InvalidReview", "UndecodableReview", "Verdict", "read_review", "write_review"]
+__all__ = ["AdmissionResponse", "InvalidReview", "UndecodableReview", "read_review", "write_review"]
 
 
 _GROUP = "admission.k8s.io"
@@ -35,7 +35,7 @@ class UndecodableReview(Exception):
     """The response cannot be decoded. The message is that of Go's decoder, because users see it."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class AdmissionResponse(msgspec.Struct, frozen=True):
     """The response of a webhook. ``patch`` is a JSON patch, not decoded yet; empty for none."""
 
     allowed: bool
@@ -83,7 +83,7 @@ def _unborn(obj: Json) -> Json:
     return {**obj, "metadata": metadata}
 
 
-def read_review(body: bytes, *, uid: str, version: str, mutating: bool) -> Verdict:
+def read_review(body: bytes, *, uid: str, version: str, mutating: bool) -> AdmissionResponse:
     """Read the response.
 
     Raises:
@@ -98,7 +98,7 @@ def read_review(body: bytes, *, uid: str, version: str, mutating: bool) -> Verdi
         _check_envelope(review, response, uid)
         _check_patch(response, mutating=mutating)
     patch_type = response.get("patchType") or ("" if version == "v1" else "JSONPatch")
-    return Verdict(
+    return AdmissionResponse(
         allowed=response.get("allowed", False),
         status=response.get("status"),
         patch=_base64(response.get("patch") or "") if mutating else b"",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kube_fairlead.api import golang, selectors
 from kube_fairlead.api.json_object import Json
-from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 from kube_fairlead_apiserver.admission.webhooks.sender import SendFailed
 from kube_fairlead_apiserver.storage.selection import Selection
 
@@ -22,7 +22,7 @@ class StoredServices:
     its external name, so `localhost` names a webhook beside the server.
     """
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectReader) -> None:
         self._objects = objects
 
     def resolve(self, namespace: str, name: str, port: int) -> tuple[str, int]:

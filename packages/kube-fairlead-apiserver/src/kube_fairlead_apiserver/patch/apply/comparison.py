@@ -21,7 +21,7 @@ from kube_fairlead_apiserver.patch.apply.relations import (
     list_relation,
     zero_values,
 )
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 
 __all__ = ["Comparison", "compare"]
 
@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
         return Comparison(*(recursive_difference(part, fields) for part in self))
 
 
-def compare(node: Node, before: dict[str, Any], after: dict[str, Any]) -> Comparison:
+def compare(node: SchemaNode, before: dict[str, Any], after: dict[str, Any]) -> Comparison:
     """Compare two objects of a kind. `node` is the schema of the whole object."""
     result = Comparison({}, {}, {})
     _compare_maps(node, before, after, result, whole_object=True)
@@ -56,7 +56,7 @@ def _put(target: Comparison, element: str, parts: Comparison) -> None:
             around[element] = below
 
 
-def _compare_values(node: Node, before: Any, after: Any, target: Comparison, element: str) -> None:
+def _compare_values(node: SchemaNode, before: Any, after: Any, target: Comparison, element: str) -> None:
     """Compare two unequal values that both are there."""
     if isinstance(before, dict) and isinstance(after, dict):
         if node.map_type != "atomic":
@@ -77,7 +77,7 @@ def _compare_values(node: Node, before: Any, after: Any, target: Comparison, ele
     target.modified[element] = {}
 
 
-def _compare_kinds(node: Node, before: Any, after: Any, target: Comparison, element: str) -> None:
+def _compare_kinds(node: SchemaNode, before: Any, after: Any, target: Comparison, element: str) -> None:
     """Compare values of different kinds: the field is modified, what was inside is gone, what is inside is new."""
     gone = _inside(every_field(node, before))
     new = _inside(every_field(node, after))
@@ -94,7 +94,7 @@ def _inside(fields: FieldSet) -> FieldSet:
 
 
 def _compare_maps(
-    node: Node, before: dict[str, Any], after: dict[str, Any], target: Comparison, *, whole_object: bool = False
+    node: SchemaNode, before: dict[str, Any], after: dict[str, Any], target: Comparison, *, whole_object: bool = False
 ) -> None:
     for name, old in before.items():
         new = after.get(name, _MISSING)
@@ -116,7 +116,7 @@ def _compare_maps(
             _compare_values(child(node, name), old, new, target, "f:" + name)
 
 
-def _implied(node: Node, name: str, *, whole_object: bool) -> Any:
+def _implied(node: SchemaNode, name: str, *, whole_object: bool) -> Any:
     """What a field that is left out counts as: a struct that is always there has its required fields too.
 
     So only what comes into a required list is new and not the list. A whole object is compared with nothing when it is
@@ -127,7 +127,9 @@ def _implied(node: Node, name: str, *, whole_object: bool) -> Any:
     return zero_values(node).get(name, _MISSING)
 
 
-def _compare_lists(node: Node, relation: ListRelation, before: list[Any], after: list[Any], target: Comparison) -> None:
+def _compare_lists(
+    node: SchemaNode, relation: ListRelation, before: list[Any], after: list[Any], target: Comparison
+) -> None:
     old_items = _by_element(relation, before)
     new_items = _by_element(relation, after)
     for element, old in old_items.items():

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.patch.apply import elements, fieldset
+from kube_fairlead_apiserver.patch.apply.manager_versions import Changes
 from kube_fairlead_apiserver.patch.apply.managers import Identity, Managed
-from kube_fairlead_apiserver.patch.apply.versions import Changes
 
 __all__ = ["Conflict", "conflict_error", "find_conflicts"]
 

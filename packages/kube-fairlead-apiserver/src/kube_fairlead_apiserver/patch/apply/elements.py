@@ -19,8 +19,8 @@ import msgspec
 
 from kube_fairlead.api import golang
 from kube_fairlead.api.errors import BadRequest
-from kube_fairlead_apiserver.patch.depth import ensure_depth
-from kube_fairlead_apiserver.patch.values import ensure_few_values
+from kube_fairlead_apiserver.patch.depth_limit import ensure_depth
+from kube_fairlead_apiserver.patch.value_limit import ensure_few_values
 
 __all__ = ["SELF", "MalformedFieldsError", "canonical", "describe", "json_scalar", "value_element"]
 

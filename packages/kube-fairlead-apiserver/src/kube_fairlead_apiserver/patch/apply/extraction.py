@@ -19,7 +19,7 @@ from kube_fairlead_apiserver.patch.apply.relations import (
     list_relation,
     zero_values,
 )
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 
 __all__ = ["applied_fields", "every_field", "name_structs", "new_fields", "reconciled"]
 
@@ -27,7 +27,7 @@ __all__ = ["applied_fields", "every_field", "name_structs", "new_fields", "recon
 _LEAF: FieldSet = {}  # one for all: a set is never changed once made
 
 
-def every_field(node: Node, value: Any) -> FieldSet:
+def every_field(node: SchemaNode, value: Any) -> FieldSet:
     """The node for a value that came (or went) as a whole: itself and everything in it, down to the leaves."""
     if value.__class__ is dict:
         if node.map_type == "atomic":
@@ -59,7 +59,7 @@ def every_field(node: Node, value: Any) -> FieldSet:
     return _LEAF
 
 
-def new_fields(node: Node, value: Any, *, whole_object: bool = False) -> FieldSet:
+def new_fields(node: SchemaNode, value: Any, *, whole_object: bool = False) -> FieldSet:
     """What is owned of a struct that held nothing before: what a comparison with the empty one finds added or modified.
 
     A struct that is always there is not new, only what is in it, and so is a required list; any other required field is
@@ -90,7 +90,7 @@ def new_fields(node: Node, value: Any, *, whole_object: bool = False) -> FieldSe
     return fields
 
 
-def applied_fields(node: Node, value: dict[str, Any]) -> FieldSet:
+def applied_fields(node: SchemaNode, value: dict[str, Any]) -> FieldSet:
     """The fields an object mentions: leaves, list items and map entries, but not the structs around them."""
     fields: FieldSet = {}
     for name, item in value.items():
@@ -110,7 +110,7 @@ def applied_fields(node: Node, value: dict[str, Any]) -> FieldSet:
     return fields
 
 
-def _applied_items(node: Node, relation: ListRelation, items: list[Any]) -> FieldSet:
+def _applied_items(node: SchemaNode, relation: ListRelation, items: list[Any]) -> FieldSet:
     fields: FieldSet = {}
     for item in items:
         element = item_element(relation, item)
@@ -123,7 +123,7 @@ def _applied_items(node: Node, relation: ListRelation, items: list[Any]) -> Fiel
     return fields
 
 
-def name_structs(node: Node, fields: FieldSet) -> FieldSet:
+def name_structs(node: SchemaNode, fields: FieldSet) -> FieldSet:
     """The set with the declared fields around its members as members too: removing all of a struct removes it."""
     result: FieldSet = {}
     for element, below in fields.items():
@@ -144,7 +144,7 @@ def name_structs(node: Node, fields: FieldSet) -> FieldSet:
     return result
 
 
-def reconciled(node: Node, fields: FieldSet) -> FieldSet:
+def reconciled(node: SchemaNode, fields: FieldSet) -> FieldSet:
     """The set after its schema changed from granular to atomic: who owned a part now owns the whole."""
     result: FieldSet | None = None
     for element, below in fields.items():

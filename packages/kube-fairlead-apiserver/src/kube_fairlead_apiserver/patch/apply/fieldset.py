@@ -20,7 +20,7 @@ from typing import Any
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.patch.apply import elements
 from kube_fairlead_apiserver.patch.apply.elements import SELF, MalformedFieldsError
-from kube_fairlead_apiserver.patch.depth import ensure_depth
+from kube_fairlead_apiserver.patch.depth_limit import ensure_depth
 
 __all__ = [
     "FieldSet",

@@ -19,8 +19,8 @@ from kube_fairlead_apiserver.patch.apply import fieldset, validation
 from kube_fairlead_apiserver.patch.apply.comparison import compare
 from kube_fairlead_apiserver.patch.apply.extraction import applied_fields
 from kube_fairlead_apiserver.patch.apply.fieldset import FieldSet
-from kube_fairlead_apiserver.patch.depth import ensure_depth
-from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.patch.depth_limit import ensure_depth
+from kube_fairlead_apiserver.schema.model import SchemaNode
 
 __all__ = ["ANNOTATION", "MANAGER", "fields_in_force", "refreshed"]
 
@@ -30,7 +30,7 @@ MANAGER = "kubectl"
 _MAX_ANNOTATIONS_BYTES = 256 * 1024
 
 
-def fields_in_force(node: Node, live: Json, api_version: str) -> FieldSet:
+def fields_in_force(node: SchemaNode, live: Json, api_version: str) -> FieldSet:
     """The fields of the annotation that the live object still has as they were applied: kubectl may take them over."""
     text = _annotations(live).get(ANNOTATION)
     if not isinstance(text, str) or not text:

@@ -10,14 +10,14 @@ from typing import Any
 
 from kube_fairlead_apiserver.patch.apply.fieldset import FieldSet
 from kube_fairlead_apiserver.patch.apply.relations import ListRelation, child, item_element, list_relation
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 
 __all__ = ["merge", "remove_fields"]
 
 _GONE: Any = object()
 
 
-def merge(node: Node, live: Any, applied: Any) -> Any:
+def merge(node: SchemaNode, live: Any, applied: Any) -> Any:
     """The live value with everything the applied one mentions; nothing is removed. Null leaves a container as it is."""
     if isinstance(live, dict) and live and (isinstance(applied, dict) or applied is None):
         if node.map_type == "atomic":
@@ -31,7 +31,7 @@ def merge(node: Node, live: Any, applied: Any) -> Any:
     return applied
 
 
-def _merge_maps(node: Node, live: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
+def _merge_maps(node: SchemaNode, live: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] | None = None
     for name, value in applied.items():
         current = live.get(name, _GONE)
@@ -42,7 +42,7 @@ def _merge_maps(node: Node, live: dict[str, Any], applied: dict[str, Any]) -> di
     return live if merged is None else merged
 
 
-def _merge_lists(node: Node, relation: ListRelation, live: list[Any], applied: list[Any]) -> list[Any]:
+def _merge_lists(node: SchemaNode, relation: ListRelation, live: list[Any], applied: list[Any]) -> list[Any]:
     """Both lists in one. The order of the applied one wins for what it has; the others keep their places between."""
     if not applied:
         return live
@@ -98,7 +98,9 @@ def _advance(waiting: list[str | None], element: str | None) -> None:
         waiting.pop()
 
 
-def remove_fields(node: Node, value: dict[str, Any], fields: FieldSet, *, mark_emptied: bool = False) -> dict[str, Any]:
+def remove_fields(
+    node: SchemaNode, value: dict[str, Any], fields: FieldSet, *, mark_emptied: bool = False
+) -> dict[str, Any]:
     """The object without these fields.
 
     A container that loses all it had, though not itself among the fields, goes too if the schema declares it and is
@@ -108,7 +110,7 @@ def remove_fields(node: Node, value: dict[str, Any], fields: FieldSet, *, mark_e
     return rest if isinstance(rest, dict) else {}
 
 
-def _without(node: Node, value: Any, fields: FieldSet, *, mark_emptied: bool) -> Any:
+def _without(node: SchemaNode, value: Any, fields: FieldSet, *, mark_emptied: bool) -> Any:
     """What is left of a value of which parts are to go; None if nothing is."""
     if isinstance(value, dict):
         if node.map_type == "atomic":

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from kube_fairlead_apiserver.patch.apply import elements
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node, compile_schema
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode, compile_schema
 
 __all__ = ["ListRelation", "child", "implied_structs", "item_element", "list_relation", "rooted", "zero_values"]
 
@@ -81,7 +81,7 @@ _TYPE_META = {"apiVersion": compile_schema(_STRING), "kind": compile_schema(_STR
 
 
 @functools.lru_cache(maxsize=1024)
-def rooted(node: Node) -> Node:
+def rooted(node: SchemaNode) -> SchemaNode:
     """The schema of a whole object: one that leaves metadata open, as those of CRDs do, gets it filled in."""
     metadata = node.properties.get("metadata")
     if metadata is not None and metadata.properties:
@@ -89,7 +89,7 @@ def rooted(node: Node) -> Node:
     return dataclasses.replace(node, properties={**node.properties, **_TYPE_META})
 
 
-def child(node: Node, name: str) -> Node:
+def child(node: SchemaNode, name: str) -> SchemaNode:
     """The schema of a field; anything goes where none is declared."""
     return node.properties.get(name) or node.additional or ANYTHING
 
@@ -101,7 +101,7 @@ class ListRelation(msgspec.Struct, frozen=True):
 
 
 @functools.lru_cache(maxsize=_CACHE)
-def list_relation(node: Node) -> ListRelation | None:
+def list_relation(node: SchemaNode) -> ListRelation | None:
     """None for an atomic list. A schema without a list type may still say it by its patch strategy."""
     names: tuple[str, ...]
     if node.list_type == "map":
@@ -140,7 +140,7 @@ def item_element(relation: ListRelation, item: Any) -> str | None:
 
 
 @functools.lru_cache(maxsize=_CACHE)
-def implied_structs(node: Node) -> Mapping[str, Node]:
+def implied_structs(node: SchemaNode) -> Mapping[str, SchemaNode]:
     """Fields that are there even when they are left out.
 
     In Kubernetes a struct that is no pointer is always present, and its schema says so with the default `{}`. So
@@ -150,7 +150,7 @@ def implied_structs(node: Node) -> Mapping[str, Node]:
 
 
 @functools.lru_cache(maxsize=_CACHE)
-def zero_values(node: Node) -> Mapping[str, Any]:
+def zero_values(node: SchemaNode) -> Mapping[str, Any]:
     """What the fields of a struct hold that are there even when they are left out.
 
     A struct holds `{}`. A field that is required holds what the schema gives as its default (a Go field that is no

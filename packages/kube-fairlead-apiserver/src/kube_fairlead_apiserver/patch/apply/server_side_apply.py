@@ -24,6 +24,7 @@ from kube_fairlead_apiserver.patch.apply import fieldset, last_applied, managers
 from kube_fairlead_apiserver.patch.apply.conflicts import conflict_error, find_conflicts
 from kube_fairlead_apiserver.patch.apply.extraction import applied_fields, name_structs, reconciled
 from kube_fairlead_apiserver.patch.apply.fieldset import FieldSet
+from kube_fairlead_apiserver.patch.apply.manager_versions import Version, Versions
 from kube_fairlead_apiserver.patch.apply.managers import Identity, Managed
 from kube_fairlead_apiserver.patch.apply.merge import merge, remove_fields
 from kube_fairlead_apiserver.patch.apply.relations import rooted
@@ -34,10 +35,9 @@ from kube_fairlead_apiserver.patch.apply.update_tracking import (
     record_update,
     tracked_changes,
 )
-from kube_fairlead_apiserver.patch.apply.versions import Version, Versions
-from kube_fairlead_apiserver.patch.depth import ensure_depth
-from kube_fairlead_apiserver.patch.equality import same_json
-from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.patch.depth_limit import ensure_depth
+from kube_fairlead_apiserver.patch.json_equality import same_json
+from kube_fairlead_apiserver.schema.model import SchemaNode
 
 __all__ = ["apply"]
 
@@ -48,21 +48,21 @@ _BEFORE_FIRST_APPLY = "before-first-apply"
 class _Request(msgspec.Struct, frozen=True):
     """One apply, and what is known about its kind."""
 
-    node: Node
+    node: SchemaNode
     identity: Identity
     api_version: str
     now: dt.datetime
     reset_fields: FieldSet
     versions: Versions | None
 
-    def version_node(self, version: str) -> Node:
+    def version_node(self, version: str) -> SchemaNode:
         """The schema of the version that an entry is written in."""
         known = (self.versions or {}).get(version)
         return self.node if known is None or known.shown is None else rooted(known.node)
 
 
 def apply(
-    node: Node,
+    node: SchemaNode,
     live: Json | None,
     applied: Any,
     manager: str,
@@ -108,7 +108,7 @@ def apply(
     return managers.with_managed_fields(result, entries), entries
 
 
-def _check_applied(node: Node, applied: Any, api_version: str, kind: str) -> None:
+def _check_applied(node: SchemaNode, applied: Any, api_version: str, kind: str) -> None:
     if not isinstance(applied, dict):
         raise errors.BadRequest("error decoding YAML: the applied configuration must be an object")
     ensure_depth(applied)
@@ -167,7 +167,7 @@ def _merge_and_own(
     return (live if same else result), after
 
 
-def _given_up(node: Node, merged: Json, last: FieldSet, claims: Managed) -> FieldSet:
+def _given_up(node: SchemaNode, merged: Json, last: FieldSet, claims: Managed) -> FieldSet:
     """The fields to take out of the merged object: those that only the last apply of this manager owned."""
     claimed = _everything_owned(claims)
     if fieldset.is_subset(last, claimed):
@@ -216,11 +216,11 @@ def _seen_by(
     ]
 
 
-def _present(node: Node, value: Json) -> FieldSet:
+def _present(node: SchemaNode, value: Json) -> FieldSet:
     return name_structs(node, applied_fields(node, value))
 
 
-def _marked(node: Node, value: Json, fields: FieldSet) -> Json:
+def _marked(node: SchemaNode, value: Json, fields: FieldSet) -> Json:
     return remove_fields(node, value, fields, mark_emptied=True)
 
 

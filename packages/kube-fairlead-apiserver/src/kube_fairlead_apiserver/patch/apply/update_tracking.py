@@ -16,10 +16,10 @@ from kube_fairlead_apiserver.patch.apply.comparison import Comparison, compare
 from kube_fairlead_apiserver.patch.apply.elements import SELF, MalformedFieldsError
 from kube_fairlead_apiserver.patch.apply.extraction import new_fields
 from kube_fairlead_apiserver.patch.apply.fieldset import FieldSet
+from kube_fairlead_apiserver.patch.apply.manager_versions import Changes, Versions
 from kube_fairlead_apiserver.patch.apply.managers import Identity, Managed
 from kube_fairlead_apiserver.patch.apply.relations import child, rooted
-from kube_fairlead_apiserver.patch.apply.versions import Changes, Versions
-from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.schema.model import SchemaNode
 
 __all__ = ["UNTRACKED", "compare_tracked", "disown", "record_update", "track_update", "tracked_changes"]
 
@@ -44,7 +44,7 @@ UNTRACKED: FieldSet = {
 
 
 def track_update(
-    node: Node,
+    node: SchemaNode,
     live: Json | None,
     new: Json,
     manager: str,
@@ -105,7 +105,7 @@ def _starting_point(live: Json | None, new: Json, *, ignore_request: bool) -> li
 
 def record_update(
     managed: Managed,
-    node: Node,
+    node: SchemaNode,
     before: Json,
     after: Json,
     identity: Identity,
@@ -127,22 +127,27 @@ def record_update(
 
 
 def tracked_changes(
-    api_version: str, node: Node, before: Json, after: Json, reset_fields: FieldSet | None, versions: Versions | None
+    api_version: str,
+    node: SchemaNode,
+    before: Json,
+    after: Json,
+    reset_fields: FieldSet | None,
+    versions: Versions | None,
 ) -> Changes:
     """What changed among the fields that can be owned, in the terms of any version."""
 
-    def compared(schema: Node, old: Json, new: Json) -> Comparison:
+    def compared(schema: SchemaNode, old: Json, new: Json) -> Comparison:
         return compare_tracked(schema, old, new, reset_fields)
 
     return Changes(compared, api_version, node, before, after, versions)
 
 
-def compare_tracked(node: Node, before: Json, after: Json, reset_fields: FieldSet | None = None) -> Comparison:
+def compare_tracked(node: SchemaNode, before: Json, after: Json, reset_fields: FieldSet | None = None) -> Comparison:
     """What changed among the fields that can be owned and are not reset."""
     return compare(rooted(node), _tracked(before), _tracked(after)).without(reset_fields or {})
 
 
-def _created(node: Node, new: Json, reset_fields: FieldSet | None) -> FieldSet:
+def _created(node: SchemaNode, new: Json, reset_fields: FieldSet | None) -> FieldSet:
     """All that can be owned of a new object: what a comparison with nothing finds, without making one."""
     whole, tracked = rooted(node), _tracked(new)
     metadata = new_fields(child(whole, "metadata"), tracked.pop("metadata"))

@@ -11,12 +11,12 @@ from typing import Any
 from kube_fairlead_apiserver.patch.apply import elements
 from kube_fairlead_apiserver.patch.apply.relations import ListRelation, child, item_element, list_relation
 from kube_fairlead_apiserver.patch.goformat import go_type, go_value
-from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 
 __all__ = ["problems", "summary"]
 
 
-def problems(node: Node, value: dict[str, Any]) -> list[str]:
+def problems(node: SchemaNode, value: dict[str, Any]) -> list[str]:
     """Everything that is wrong, each with its path: `.spec.ports: duplicate entries for key [port=80]`."""
     found: list[str] = []
     _check(node, value, "", open_below=False, found=found)
@@ -28,7 +28,7 @@ def summary(found: list[str]) -> str:
     return found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])
 
 
-def _check(node: Node, value: Any, path: str, *, open_below: bool, found: list[str]) -> None:
+def _check(node: SchemaNode, value: Any, path: str, *, open_below: bool, found: list[str]) -> None:
     if value is None:
         return
     open_below = open_below or node.preserve_unknown_fields
@@ -44,7 +44,7 @@ def _located(path: str, problem: str) -> str:
     return f"{path}: {problem}" if path else problem
 
 
-def _kind_problem(node: Node, value: Any) -> str | None:
+def _kind_problem(node: SchemaNode, value: Any) -> str | None:
     match node.type:
         case "object":
             return f"expected map, got &{{{go_value(value)}}}"
@@ -67,7 +67,7 @@ def _kind_problem(node: Node, value: Any) -> str | None:
     return None
 
 
-def _check_map(node: Node, value: dict[str, Any], path: str, *, open_below: bool, found: list[str]) -> None:
+def _check_map(node: SchemaNode, value: dict[str, Any], path: str, *, open_below: bool, found: list[str]) -> None:
     closed = bool(node.properties) and node.additional is None and not open_below
     for name, item in value.items():
         if closed and name not in node.properties:
@@ -76,7 +76,7 @@ def _check_map(node: Node, value: dict[str, Any], path: str, *, open_below: bool
             _check(child(node, name), item, f"{path}.{name}", open_below=open_below, found=found)
 
 
-def _check_list(node: Node, value: list[Any], path: str, *, open_below: bool, found: list[str]) -> None:
+def _check_list(node: SchemaNode, value: list[Any], path: str, *, open_below: bool, found: list[str]) -> None:
     relation = list_relation(node)
     seen: set[str] = set()
     for position, item in enumerate(value):

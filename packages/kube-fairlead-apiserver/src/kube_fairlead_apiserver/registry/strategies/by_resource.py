@@ -30,7 +30,7 @@ from kube_fairlead_apiserver.registry.strategy import ALL_METADATA, Strategy
 __all__ = ["strategy_for"]
 
 
-class _Kept(Strategy):
+class _StoredOnlyStrategy(Strategy):
     """A kind that the server only stores; the options say how it is written and what a write returns."""
 
     def __init__(
@@ -44,7 +44,7 @@ class _Kept(Strategy):
 
 
 _Makes = Callable[[], Strategy]
-_shown_last = functools.partial(_Kept, shown_last=True)
+_shown_last = functools.partial(_StoredOnlyStrategy, shown_last=True)
 
 _OWN: Mapping[tuple[str, str], _Makes] = {
     ("", "namespaces"): core.NamespaceStrategy,
@@ -95,7 +95,7 @@ _OWN: Mapping[tuple[str, str], _Makes] = {
     ("resource.k8s.io", "resourceslices"): devices.ResourceSliceStrategy,
     ("storage.k8s.io", "csidrivers"): functools.partial(_shown_last, unconditional=False),
     ("storage.k8s.io", "csinodes"): functools.partial(_shown_last, unconditional=False),
-    ("storage.k8s.io", "csistoragecapacities"): functools.partial(_Kept, unconditional=False),
+    ("storage.k8s.io", "csistoragecapacities"): functools.partial(_StoredOnlyStrategy, unconditional=False),
     ("storage.k8s.io", "volumeattachments"): functools.partial(_shown_last, status=True, unconditional=False),
     ("storage.k8s.io", "volumeattributesclasses"): _shown_last,
 }
@@ -115,7 +115,7 @@ _METADATA_KEPT_BY_STATUS = frozenset(
 def strategy_for(group: str, plural: str, *, has_status: bool) -> Strategy:
     """The strategy of one resource."""
     own = _OWN.get((group, plural))
-    strategy = _Kept(status=has_status) if own is None else own()
+    strategy = _StoredOnlyStrategy(status=has_status) if own is None else own()
     if (group, plural) in _METADATA_KEPT_BY_STATUS:
         strategy.metadata_kept_by_status = ALL_METADATA
     return strategy

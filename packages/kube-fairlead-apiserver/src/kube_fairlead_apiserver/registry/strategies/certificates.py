@@ -20,8 +20,8 @@ from kube_fairlead.api import golang, names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.strategy import Strategy
+from kube_fairlead_apiserver.security.pki.certificate_requests import InvalidCertificateRequest, request_organizations
 from kube_fairlead_apiserver.security.pki.pem import certificates_fault
-from kube_fairlead_apiserver.security.pki.requests import BadRequestFile, request_organizations
 
 __all__ = ["CertificateSigningRequestStrategy"]
 
@@ -143,7 +143,7 @@ def _fault(request: str) -> str:
     """The error of the request itself; empty when it is valid."""
     try:
         request_organizations(base64.b64decode(request, validate=True))
-    except BadRequestFile as error:
+    except InvalidCertificateRequest as error:
         return str(error)
     except (binascii.Error, ValueError):
         return "PEM block type must be CERTIFICATE REQUEST"

@@ -17,11 +17,11 @@ from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.validation.metadata import STANDARD_FINALIZERS
 from kube_fairlead_apiserver.crd.definition import CustomResourceKind
 from kube_fairlead_apiserver.offload import weighed
+from kube_fairlead_apiserver.registry.custom_versions import CustomVersion, CustomVersions
 from kube_fairlead_apiserver.registry.resource import Resource, ScalePaths, Subresource
-from kube_fairlead_apiserver.registry.shapes import Family, Shape
 from kube_fairlead_apiserver.registry.strategy import Strategy
+from kube_fairlead_apiserver.schema.comparison_budget import count_loops, count_parts
 from kube_fairlead_apiserver.schema.defaulting import apply_defaults
-from kube_fairlead_apiserver.schema.effort import count_loops, count_parts
 from kube_fairlead_apiserver.schema.pruning import prune
 
 __all__ = ["CustomStrategy", "custom_resources"]
@@ -129,13 +129,13 @@ def custom_resources(
 
     ``unchanged``: its definition has never changed. ``built_in``: its definition is a part of this program.
     """
-    family = Family(kinds, unchanged=unchanged)
+    versions = CustomVersions(kinds, unchanged=unchanged)
     selectable = {name: path for kind in kinds.values() for name, path in kind.selectable_fields.items()}
     served = sorted((kind for kind in kinds.values() if kind.served), key=lambda kind: not kind.storage)
-    return [_resource(kind, family, CustomStrategy(kind, selectable, built_in=built_in)) for kind in served]
+    return [_resource(kind, versions, CustomStrategy(kind, selectable, built_in=built_in)) for kind in served]
 
 
-def _resource(kind: CustomResourceKind, family: Family, strategy: CustomStrategy) -> Resource:
+def _resource(kind: CustomResourceKind, versions: CustomVersions, strategy: CustomStrategy) -> Resource:
     subresources: dict[str, Subresource] = {}
     if kind.has_status:
         subresources["status"] = Subresource("status", kind.kind, kind.group, kind.version)
@@ -157,6 +157,6 @@ def _resource(kind: CustomResourceKind, family: Family, strategy: CustomStrategy
         categories=kind.categories,
         subresources=subresources,
         custom=kind,
-        shape=Shape(kind, family),
+        custom_version=CustomVersion(kind, versions),
         scale=scale,
     )

@@ -14,8 +14,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.randomness import Randomness
-from kube_fairlead_apiserver.security.files import read_private, write_private
 from kube_fairlead_apiserver.security.pki.credentials import Credentials, PkiError
+from kube_fairlead_apiserver.security.private_files import read_private, write_private
 
 __all__ = ["Authority", "Span", "validity"]
 

@@ -20,9 +20,9 @@ import msgspec
 
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.randomness import Randomness
-from kube_fairlead_apiserver.security.files import read_private, write_private
 from kube_fairlead_apiserver.security.pki.credentials import Credentials
 from kube_fairlead_apiserver.security.pki.jose import TokenKey
+from kube_fairlead_apiserver.security.private_files import read_private, write_private
 
 if TYPE_CHECKING:
     from kube_fairlead_apiserver.security.pki.signing_key import SigningKey

@@ -13,9 +13,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
-from kube_fairlead_apiserver.security.files import read_private, write_private
 from kube_fairlead_apiserver.security.pki.credentials import PkiError
 from kube_fairlead_apiserver.security.pki.jose import base64url
+from kube_fairlead_apiserver.security.private_files import read_private, write_private
 
 __all__ = ["SigningKey"]
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.patch.apply import fieldset, managers, server_side_apply
 from kube_fairlead_apiserver.patch.apply.extraction import applied_fields
+from kube_fairlead_apiserver.patch.apply.manager_versions import Version
 from kube_fairlead_apiserver.patch.apply.managers import Identity, with_managed_fields
 from kube_fairlead_apiserver.patch.apply.server_side_apply import apply
 from kube_fairlead_apiserver.patch.apply.update_tracking import UNTRACKED, compare_tracked, track_update
-from kube_fairlead_apiserver.patch.apply.versions import Version
 from kube_fairlead_apiserver.schema.model import ANYTHING, compile_schema
 
 Json = dict[str, Any]

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_fairlead_apiserver.patch.apply import fieldset
+from kube_fairlead_apiserver.patch.apply.manager_versions import Version
 from kube_fairlead_apiserver.patch.apply.managers import with_managed_fields
 from kube_fairlead_apiserver.patch.apply.update_tracking import compare_tracked, track_update
-from kube_fairlead_apiserver.patch.apply.versions import Version
 from kube_fairlead_apiserver.schema.model import ANYTHING, compile_schema
 
 Json = dict[str, Any]

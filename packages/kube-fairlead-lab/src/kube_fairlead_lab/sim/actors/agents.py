@@ -31,7 +31,7 @@ from kube_fairlead_lab.sim.actors.machines import (
     SimShutdownListener,
 )
 from kube_fairlead_lab.sim.actors.sockets import SimChannels, SimFolder
-from kube_fairlead_lab.sim.environment import Actor, Environment, Life
+from kube_fairlead_lab.sim.environment import Actor, Environment, ProcessRun
 
 __all__ = ["DRIVER_LOST", "add_agent", "add_part_time_agent"]
 
@@ -66,7 +66,7 @@ def add_agent(
     name = name or f"agent-{node_name}"
     settings = Settings(driver_wait=dt.timedelta(seconds=driver_wait_seconds), driver_lost=DRIVER_LOST)
 
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         client = environment.client(life)
         options = AgentOptions(
             node_name=node_name, identity=name, settings=settings, on_overrun=environment.exit_on_overrun(name)
@@ -98,7 +98,7 @@ def add_part_time_agent(environment: Environment, node_name: str) -> Actor:
     """Add an agent without drivers that runs for some seconds from time to time."""
     name = f"agent-{node_name}"
 
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         await life.clock.sleep(life.randomness.uniform(10.0, 60.0))
         options = AgentOptions(node_name=node_name, identity=name, on_overrun=environment.exit_on_overrun(name))
         agent = Agent(environment.client(life), options, _NoSockets(), DiscardedMetrics())
@@ -109,7 +109,7 @@ def add_part_time_agent(environment: Environment, node_name: str) -> Actor:
     return environment.add(name, main)
 
 
-async def _keep(client: Client, machine: SimMachine, life: Life, agent: Agent) -> None:
+async def _keep(client: Client, machine: SimMachine, life: ProcessRun, agent: Agent) -> None:
     recorder = EventRecorder(client, controller="fairlead.dev/shutdown", instance=machine.node_name)
     keeper = ShutdownManager(
         client,

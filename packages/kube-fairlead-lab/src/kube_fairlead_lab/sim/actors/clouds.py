@@ -16,7 +16,7 @@ from kube_fairlead_lab.sim.environment import Environment, Violation
 from kube_fairlead_lab.sim.links import Link
 from kube_fairlead_lab.sim.loop import current_process
 
-__all__ = ["ADMINISTRATORS", "POD_RANGE", "SimCloud", "Trouble"]
+__all__ = ["ADMINISTRATORS", "POD_RANGE", "CloudFault", "SimCloud"]
 
 POD_RANGE: Final = "10.244.0.0/16"
 ADMINISTRATORS: Final = "administrator"  # the name of routes that an administrator made
@@ -36,7 +36,7 @@ _CONFUSED: Final = 0.4  # how often a list then fails
 _LOST: Final = 0.6  # how often an answer that a cut holds back is lost without an error
 
 
-class Trouble(enum.Enum):
+class CloudFault(enum.Enum):
     """Faults of a whole cloud; the values are texts for the history."""
 
     SILENT = "does not answer"
@@ -53,7 +53,7 @@ class SimCloud(FakeCloud):
         self._environment = environment
         self._platform = platform
         self.links: dict[str, Link] = {}  # by the name of the manager
-        self.troubles: set[Trouble] = set()
+        self.troubles: set[CloudFault] = set()
         self.said_off: set[str] = set()  # names of running machines that it reports as shut down
         self.back_at: dict[str, float] = {}  # by name: when a deleted machine was created again
 
@@ -67,9 +67,9 @@ class SimCloud(FakeCloud):
         """Machines by id, unless a fault is active."""
         self._check(query.provider_id for query in queries)
         await self._receive_request()
-        if Trouble.CONFUSED in self.troubles and self._environment.chance.random() < _CONFUSED:
+        if CloudFault.CONFUSED in self.troubles and self._environment.chance.random() < _CONFUSED:
             return self._invalid_answer(but={})  # type: ignore[no-any-return]  # an invalid answer is the fault
-        found = {} if Trouble.EMPTY in self.troubles else await super().describe(queries)
+        found = {} if CloudFault.EMPTY in self.troubles else await super().describe(queries)
         if self.said_off:
             found = {
                 query: dataclasses.replace(one, shutdown=one.shutdown or query.node_name in self.said_off)
@@ -107,7 +107,7 @@ class SimCloud(FakeCloud):
         """Whether a machine with this id exists when the request arrives."""
         self._check([provider_id])
         await self._receive_request()
-        if Trouble.CONFUSED in self.troubles:
+        if CloudFault.CONFUSED in self.troubles:
             return self._invalid_answer()  # type: ignore[no-any-return]  # an invalid answer is the fault
         found = await super().exists(provider_id, node)
         await self._deliver_answer()
@@ -128,12 +128,12 @@ class SimCloud(FakeCloud):
         except TimeoutError as error:
             raise CloudUnavailable("connection timed out") from error
         self.calls.clear()  # not used here
-        if Trouble.SILENT in self.troubles:
+        if CloudFault.SILENT in self.troubles:
             raise CloudError("the cloud does not answer")
 
     async def _deliver_answer(self) -> None:
         """Wait until the answer arrives; it can be lost."""
-        takes = _LATE_SECONDS if Trouble.LATE in self.troubles else _SOON_SECONDS
+        takes = _LATE_SECONDS if CloudFault.LATE in self.troubles else _SOON_SECONDS
         await self._environment.clock.sleep(self._environment.chance.uniform(*takes))
         link = self._link()
         if link.is_cut and self._environment.chance.random() < _LOST:

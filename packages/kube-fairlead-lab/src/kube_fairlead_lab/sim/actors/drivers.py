@@ -14,7 +14,7 @@ from kube_fairlead.driverapi.messages import OfferedTransition, PluginInfo, Prog
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.drain.driver import DrainDriver
 from kube_fairlead.drivers.sdk.service import Service
-from kube_fairlead_lab.sim.environment import Environment, Life
+from kube_fairlead_lab.sim.environment import Environment, ProcessRun
 from kube_fairlead_lab.sim.links import Link
 from kube_fairlead_lab.sim.loop import Process, current_process
 
@@ -23,11 +23,11 @@ __all__ = [
     "DRIVER",
     "REMOTE",
     "SELF_TEST",
-    "Central",
+    "ControllerManagerDriver",
     "DriverHost",
     "DriverObserver",
-    "Release",
-    "Worker",
+    "DriverRelease",
+    "NodeDriver",
     "drainer",
     "worker",
 ]
@@ -39,7 +39,7 @@ SELF_TEST: Final = OfferedTransition(name="self-test", start="Testing", end="Tes
 """A user's own transition. In some releases a driver offers one with the same name, which is rejected."""
 
 
-class Release:
+class DriverRelease:
     """The version of the drivers that start from now on, and its transitions."""
 
     def __init__(self) -> None:
@@ -86,20 +86,20 @@ class DriverObserver(Protocol):
         ...
 
 
-class _Marks:
+class _FinishedWork:
     """What survives a driver's process: the work that is done."""
 
     def __init__(self) -> None:
         self.ended: set[str] = set()
 
 
-class Worker(sdk.Driver):
+class NodeDriver(sdk.Driver):
     """Takes a random time, sometimes for ever, and sometimes fails."""
 
     name: str = DRIVER
     transitions: Sequence[OfferedTransition] = ()
 
-    def __init__(self, host: DriverHost, life: Life) -> None:
+    def __init__(self, host: DriverHost, life: ProcessRun) -> None:
         self._host = host
         self._life = life
 
@@ -125,28 +125,28 @@ class Worker(sdk.Driver):
         self._host.marks.ended.add(work.event_uid)
 
 
-class Central(Worker):
+class ControllerManagerDriver(NodeDriver):
     """The driver beside the controller manager."""
 
     name = CENTRAL
     transitions = REMOTE
 
 
-def worker(node_name: str, release: Release) -> Callable[[DriverHost, Life], sdk.Driver]:
+def worker(node_name: str, release: DriverRelease) -> Callable[[DriverHost, ProcessRun], sdk.Driver]:
     """A driver of the version that is current when it starts."""
 
-    def make(host: DriverHost, life: Life) -> sdk.Driver:
-        made = Worker(host, life)
+    def make(host: DriverHost, life: ProcessRun) -> sdk.Driver:
+        made = NodeDriver(host, life)
         made.transitions = release.offered(node_name)
         return made
 
     return make
 
 
-def drainer(node_name: str) -> Callable[[DriverHost, Life], sdk.Driver]:
+def drainer(node_name: str) -> Callable[[DriverHost, ProcessRun], sdk.Driver]:
     """The real drain driver of a node. Its transitions have an SLA here, so that every drain ends."""
 
-    def make(host: DriverHost, life: Life) -> sdk.Driver:
+    def make(host: DriverHost, life: ProcessRun) -> sdk.Driver:
         made = DrainDriver(host.environment.client(life), node_name=node_name)
         slas = zip(DrainDriver.transitions, ("2m", "1m"), strict=True)
         made.transitions = tuple(dataclasses.replace(offered, sla=sla) for offered, sla in slas)
@@ -171,7 +171,7 @@ class DriverHost:
         self,
         environment: Environment,
         link: Link,
-        make: Callable[[DriverHost, Life], sdk.Driver],
+        make: Callable[[DriverHost, ProcessRun], sdk.Driver],
         on_call: Callable[[Work], None],
         checker: DriverObserver,
     ) -> None:
@@ -180,7 +180,7 @@ class DriverHost:
         link.on_heal.append(self._link_healed)
         self._on_call = on_call
         self._checker = checker
-        self.marks = _Marks()
+        self.marks = _FinishedWork()
         self._make = make
         self.is_troubled = True
         self.name = ""  # the name that it registers
@@ -195,7 +195,7 @@ class DriverHost:
         self._calls: dict[_Call, None] = {}  # in the order of arrival
         self._at_work: set[int] = set()  # numbers of running calls
 
-    async def main(self, life: Life) -> None:
+    async def main(self, life: ProcessRun) -> None:
         """One run of the driver."""
         driver = self._make(self, life)
         self.name, self.offered = driver.name, driver.transitions

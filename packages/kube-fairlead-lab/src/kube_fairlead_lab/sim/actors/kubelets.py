@@ -14,7 +14,7 @@ from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead_lab.hollow.kubelet import Remove, Report, Wait
 from kube_fairlead_lab.sim.actors.machines import SimMachine
 from kube_fairlead_lab.sim.commits import NODES, Commits, is_ready
-from kube_fairlead_lab.sim.environment import Actor, Environment, Life
+from kube_fairlead_lab.sim.environment import Actor, Environment, ProcessRun
 
 __all__ = ["add_kubelet"]
 
@@ -25,7 +25,7 @@ _RETRY_SECONDS: Final = 1.0
 def add_kubelet(environment: Environment, commits: Commits, machine: SimMachine) -> Actor:
     """Add the kubelet of a machine."""
 
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         await _Kubelet(environment.client(life), commits, machine).run()
 
     return environment.add(f"kubelet-{machine.node_name}", main)

@@ -24,7 +24,7 @@ from kube_fairlead.manager import Context, Controller, GroupPlan, Manager, Manag
 from kube_fairlead_lab.sim.actors.clouds import POD_RANGE, SimCloud
 from kube_fairlead_lab.sim.actors.drivers import CENTRAL, REMOTE, DriverHost
 from kube_fairlead_lab.sim.checkers.leaders import Leaders
-from kube_fairlead_lab.sim.environment import Actor, Environment, Life
+from kube_fairlead_lab.sim.environment import Actor, Environment, ProcessRun
 
 __all__ = ["MANAGER_LOCK", "add_cloud_manager", "add_manager"]
 
@@ -81,7 +81,7 @@ def add_cloud_manager(environment: Environment, cloud: SimCloud, number: int, le
 def _add(
     environment: Environment, name: str, lock: Lock, controllers: Callable[[], tuple[Controller, ...]], leaders: Leaders
 ) -> Actor:
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         def connect() -> Client:
             return environment.client(life)
 
@@ -102,7 +102,7 @@ def _add(
     return environment.add(name, main, allowed=(LeadershipLost,))
 
 
-def _slow_to_stop(life: Life) -> Controller:
+def _slow_to_stop(life: ProcessRun) -> Controller:
     """A controller that takes time to stop."""
 
     async def run(context: Context) -> None:
@@ -112,7 +112,7 @@ def _slow_to_stop(life: Life) -> Controller:
     return Controller(name="laggard", run=run)
 
 
-def _observed(controller: Controller, lock: Lock, life: Life, leaders: Leaders) -> Controller:
+def _observed(controller: Controller, lock: Lock, life: ProcessRun, leaders: Leaders) -> Controller:
     async def run(context: Context) -> None:
         with leaders.at_work(str(lock), life.process):
             await controller.run(context)

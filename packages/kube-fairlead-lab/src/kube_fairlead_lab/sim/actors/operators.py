@@ -6,7 +6,7 @@ from typing import Final
 
 from kube_fairlead.election import Candidate, Leadership, LeadershipLost, Lock, NotLeading, Term, Timing
 from kube_fairlead_lab.sim.checkers.leaders import Leaders
-from kube_fairlead_lab.sim.environment import Actor, Environment, Life
+from kube_fairlead_lab.sim.environment import Actor, Environment, ProcessRun
 
 __all__ = ["add_operator"]
 
@@ -19,7 +19,7 @@ def add_operator(environment: Environment, number: int, leaders: Leaders) -> Act
     """Add one replica of the operator."""
     name = f"operator-{number}"
 
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         identity = f"{name}_{life.number}"
 
         async def work(term: Term) -> None:

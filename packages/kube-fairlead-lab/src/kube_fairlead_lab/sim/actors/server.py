@@ -15,11 +15,11 @@ from kube_fairlead_apiserver.app import Observer
 from kube_fairlead_apiserver.attributes import ANONYMOUS, Attributes, UserInfo
 from kube_fairlead_apiserver.http.messages import Request
 from kube_fairlead_apiserver.operations.core import Core
-from kube_fairlead_apiserver.server import ApiServer, World
+from kube_fairlead_apiserver.server import ApiServer, Dependencies
 from kube_fairlead_apiserver.storage.store import Store
 from kube_fairlead_lab.sim.clock import SimClock
 from kube_fairlead_lab.sim.disk import Disk, DiskHandle
-from kube_fairlead_lab.sim.environment import Actor, Environment, Life
+from kube_fairlead_lab.sim.environment import Actor, Environment, ProcessRun
 from kube_fairlead_lab.sim.loop import SimLoop
 
 __all__ = ["SERVER", "add_server", "fresh_disk"]
@@ -51,7 +51,7 @@ def _make(
     compaction_seconds: float,
     observers: Sequence[Observer] = (),
 ) -> ApiServer:
-    world = World(clock, randomness, RandomIds(randomness), DiscardedMetrics())
+    world = Dependencies(clock, randomness, RandomIds(randomness), DiscardedMetrics())
     return ApiServer(log, world, _guard, compaction_seconds=compaction_seconds, observers=observers)
 
 
@@ -64,7 +64,7 @@ def add_server(
 ) -> Actor:
     """Add the server; it listens as soon as it is ready. `opened` gets the store of each run."""
 
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         server = _make(
             environment.disk.open(),
             life.clock,

@@ -14,7 +14,7 @@ from kube_fairlead_lab.sim.narration import descriptions
 from kube_fairlead_lab.sim.narration.authors import Authors
 from kube_fairlead_lab.sim.narration.write_log import Rejection, Write
 from kube_fairlead_lab.sim.plan import Action
-from kube_fairlead_lab.sim.trace import PLAN, Fact
+from kube_fairlead_lab.sim.trace import PLAN, TraceEntry
 
 __all__ = ["Entry", "names_in", "narrate"]
 
@@ -54,7 +54,7 @@ def names_in(text: str) -> frozenset[str]:
     return frozenset(found.rstrip(".") for found in _NAME.findall(_LIFE.sub("", text)))
 
 
-def narrate(facts: Sequence[Fact]) -> tuple[Entry, ...]:
+def narrate(facts: Sequence[TraceEntry]) -> tuple[Entry, ...]:
     """Describe all facts."""
     authors = Authors()
     # An action that hit an actor is shown as that actor's entry.
