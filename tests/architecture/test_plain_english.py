@@ -58,7 +58,6 @@ CODE_LEFT_OUT: frozenset[str] = frozenset(
         "kube_fairlead.agent",
         "kube_fairlead.claimant",
         "kube_fairlead.lifecycle",
-        "kube_fairlead_apiserver.registry",
     }
 )
 

@@ -1,5 +1,5 @@
-"""CustomResourceDefinitions: what makes one acceptable, and what the server makes of an accepted one.
+"""CustomResourceDefinitions: their validation, and the kinds that they define.
 
-Pure functions over plain JSON: defaults, validation, names and conditions, conversion, printing. Reading, writing
-and serving belong to the registry and the verbs.
+Pure functions over plain JSON: defaults, validation, names, conditions, printer columns. The registry and the verbs
+read, write and serve objects.
 """

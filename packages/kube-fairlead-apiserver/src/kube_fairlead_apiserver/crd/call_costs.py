@@ -1,4 +1,4 @@
-"""What one call can cost, function by function: cel-go's operators and Kubernetes' libraries.
+"""Estimates the cost of one call, for each function: cel-go's operators and Kubernetes' libraries.
 
 Upstream: github.com/google/cel-go@v0.26.0/checker/cost.go,
     k8s.io/apiserver@v0.36.4/pkg/cel/library/cost.go
@@ -16,7 +16,7 @@ from kube_fairlead_apiserver.crd.sizes import DeclType
 
 __all__ = ["call_cost", "estimate"]
 
-# What a call costs beside its arguments, and how large its result can be if that is known.
+# The cost of a call beside its arguments, and the size of its result if that is known.
 Estimate = tuple[int, Size | None]
 Function = Callable[[Estimator, nodes.Call, declarations.Overload], Estimate | None]
 
@@ -31,14 +31,14 @@ _CONSTANT_EQUALITY = frozenset({"net.IP", "net.CIDR", "kubernetes.Quantity", "ku
 
 
 def estimate(root: nodes.Expr, declared: DeclType) -> int:
-    """The most that an expression over values of the declared type can cost."""
+    """Return the maximum cost of an expression over values of the declared type."""
     return Estimator(declared, call_cost).cost(root)
 
 
 def call_cost(
     sizes: Estimator, node: nodes.Call, overload: declarations.Overload, arguments: Sequence[int]
 ) -> tuple[int, Size | None]:
-    """The cost of a call with this overload, its arguments included but not its receiver, and the result's size."""
+    """Return the cost of a call with this overload and its arguments, without its receiver, and its result size."""
     if node.function == "_?_:_":
         sizes.note_entries(node, node.args[1], node.args[2])
         either = sizes.size_or_unknown(node.args[1]).union(sizes.size_or_unknown(node.args[2]))
@@ -145,7 +145,7 @@ def _element_size(sizes: Estimator, node: nodes.Expr) -> Size:
 
 
 def _walking(sizes: Estimator, node: nodes.Call, overload: declarations.Overload) -> Estimate | None:
-    """Every element looked at once, and every character of those that are text."""
+    """Cost of reading every element once, and every character of elements that are text."""
     del overload
     if node.target is None:
         return None
@@ -183,7 +183,7 @@ def _replacing(sizes: Estimator, node: nodes.Call, overload: declarations.Overlo
     if node.target is None or len(node.args) < 2:
         return None
     text, old, new = (sizes.size_or_unknown(each) for each in (node.target, *node.args[:2]))
-    if old.least == 0:  # an empty text is replaced around every character
+    if old.least == 0:  # an empty text matches around every character
         most = add(multiply(add(text.most, 1), new.most), text.most)
     elif new.most <= old.least:
         most = text.most
@@ -260,7 +260,7 @@ def _listing(size: Size, factor: float) -> Estimate:
 
 
 def _lists(sizes: Estimator, node: nodes.Call, overload: declarations.Overload) -> Estimate | None:
-    """Functions that make a list as large as what they read, some of them comparing everything with everything."""
+    """Functions whose result is as large as their input; some of them compare all elements with each other."""
     if node.function == "lists.range":
         count = _at_least_zero(node.args[0], COST_MAX)
         return _listing(Size(count, count), 1)

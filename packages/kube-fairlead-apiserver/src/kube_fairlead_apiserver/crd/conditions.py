@@ -1,4 +1,4 @@
-"""The conditions of a CRD, and the finalizer under which its objects go before it does.
+"""The conditions of a CRD, and the finalizer that deletes its objects before the CRD is removed.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apihelpers/helpers.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/apiapproval/apiapproval_controller.go,
@@ -36,7 +36,7 @@ APPROVED_ANNOTATION = "api-approved.kubernetes.io"
 _SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
 _HAS_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/?#]+")
 
-# Why a CRD is Terminating, and what it says meanwhile.
+# The reasons of the Terminating condition, and their messages.
 _TERMINATING = {
     "InstanceDeletionPending": (
         "True",
@@ -52,18 +52,18 @@ _TERMINATING = {
 
 
 def condition(kind: str, status: str, reason: str, message: str) -> Json:
-    """A condition without its time, which `set_condition` gives it."""
+    """Build a condition without its time; `set_condition` sets the time."""
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
 def find_condition(crd: Json, kind: str) -> Json | None:
-    """The condition of that type, if the CRD has one."""
+    """Return the condition of that type, if the CRD has one."""
     conditions = (crd.get("status") or {}).get("conditions") or ()
     return next((item for item in conditions if item.get("type") == kind), None)
 
 
 def set_condition(crd: Json, new: Json, now: dt.datetime) -> bool:
-    """Put a condition into the status in place; its time moves only with its status. Returns whether it changed."""
+    """Set a condition in the status in place; its time changes only with its status. Returns whether it changed."""
     status = crd.setdefault("status", {})
     if not status.get("conditions"):
         status["conditions"] = []
@@ -84,18 +84,18 @@ def _is_true(crd: Json, kind: str) -> bool:
 
 
 def is_established(crd: Json) -> bool:
-    """Whether the CRD's objects are served."""
+    """Return whether the CRD's objects are served."""
     return _is_true(crd, "Established")
 
 
 def terminating_condition(reason: str, error: object = "") -> Json:
-    """The Terminating condition for one of the reasons that Kubernetes gives."""
+    """Build the Terminating condition for one of Kubernetes' reasons."""
     status, message = _TERMINATING[reason]
     return condition("Terminating", status, reason, message.format(error))
 
 
 def mark_for_deletion(crd: Json, now: dt.datetime) -> None:
-    """What the first DELETE does to a CRD in place: time, finalizer, condition."""
+    """Apply the first DELETE to a CRD in place: deletionTimestamp, finalizer, condition."""
     metadata = crd["metadata"]
     metadata.setdefault("deletionTimestamp", time.format_time(now))
     finalizers = metadata.setdefault("finalizers", [])
@@ -105,12 +105,12 @@ def mark_for_deletion(crd: Json, now: dt.datetime) -> None:
 
 
 def is_protected_group(group: str) -> bool:
-    """Whether a group belongs to the Kubernetes community, so that its CRDs need an approval."""
+    """Return whether a group belongs to the Kubernetes community, so that its CRDs need an approval."""
     return any(group == owner or group.endswith(f".{owner}") for owner in ("k8s.io", "kubernetes.io"))
 
 
 def approval_state(crd: Json) -> tuple[str, str]:
-    """The reason of the approval condition and what it says: Approved-, Unapproved-, Missing-, InvalidAnnotation."""
+    """Return the reason and the message of the approval condition."""
     said = ((crd.get("metadata") or {}).get("annotations") or {}).get(APPROVED_ANNOTATION) or ""
     quoted = golang.quote(APPROVED_ANNOTATION)
     if not said:
@@ -125,7 +125,7 @@ def approval_state(crd: Json) -> tuple[str, str]:
 
 
 def approval_condition(crd: Json) -> Json | None:
-    """KubernetesAPIApprovalPolicyConformant, for protected groups only."""
+    """Build KubernetesAPIApprovalPolicyConformant, for protected groups only."""
     if not is_protected_group(crd["spec"].get("group", "")):
         return None
     reason, message = approval_state(crd)

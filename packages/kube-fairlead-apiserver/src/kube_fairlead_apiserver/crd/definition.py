@@ -1,4 +1,4 @@
-"""A CustomResourceDefinition as data, and the kinds it defines, compiled for serving.
+"""A CustomResourceDefinition as data, and the kinds that it defines, compiled for serving.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresourcedefinition/strategy.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/v1/defaults.go,
@@ -57,7 +57,7 @@ _KUBE_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 class ScalePaths(msgspec.Struct, frozen=True):
-    """Where the scale subresource finds its numbers, each a list of field names from the object's root."""
+    """The paths of the scale subresource, each a list of field names from the object's root."""
 
     spec_replicas: tuple[str, ...]
     status_replicas: tuple[str, ...]
@@ -65,7 +65,7 @@ class ScalePaths(msgspec.Struct, frozen=True):
 
 
 class CustomResourceKind(msgspec.Struct, frozen=True):
-    """One version of a CRD, compiled: everything a request for its objects needs to know."""
+    """One compiled version of a CRD: everything that a request for its objects needs."""
 
     group: str
     version: str
@@ -88,18 +88,18 @@ class CustomResourceKind(msgspec.Struct, frozen=True):
 
     @property
     def rules(self) -> RuleTree | None:
-        """The rules of its schema, if it has any."""
+        """The rules of the schema, if it has any."""
         return self.make_rules()
 
     @property
     def api_version(self) -> str:
-        """As objects of this kind write it."""
+        """The apiVersion of its objects."""
         return f"{self.group}/{self.version}"
 
     def decode(self, obj: Json) -> tuple[FieldError | None, list[str]]:
-        """Bring an object from a client into shape in place: prune, check metadata, drop nulls, default.
+        """Convert an object of a client in place: prune, check metadata, remove nulls, apply defaults.
 
-        Returns why it cannot be read, and the paths of the fields that were unknown and are gone.
+        Returns why it cannot be decoded, and the paths of unknown fields, which are removed.
         """
         unknown = prune(self.node, obj)
         error, unknown_metadata = coerce_embedded(self.node, obj)
@@ -108,27 +108,27 @@ class CustomResourceKind(msgspec.Struct, frozen=True):
         return error, sorted(unknown + unknown_metadata)
 
     def restore(self, obj: Json) -> None:
-        """Bring an object that is stored in this version into the shape of its schema in place."""
+        """Convert an object that is stored in this version to the current schema, in place."""
         self.adopt(obj)
         apply_defaults(self.node, obj)
 
     def adopt(self, obj: Json) -> None:
-        """Take an object of another version for one of this, in place: what this one does not know is gone.
+        """Convert an object of another version to this one in place: unknown fields are removed.
 
-        Nothing is filled in: as in Kubernetes, defaults are for what clients send and for what is stored.
+        No defaults are applied: as in Kubernetes, defaults apply to objects of clients and to stored objects.
         """
         prune(self.node, obj)
         prune_nulls(self.node, obj)
         coerce_embedded(self.node, obj, root=False)
 
     def validate(self, obj: Json, old: Json | None = None, *, warnings: list[str] | None = None) -> list[FieldError]:
-        """All errors of schema and rules; metadata is the registry's business."""
+        """Return all errors of schema and rules. The registry validates metadata."""
         errors = validation.validate(self.node, obj, old=old)
         errors += self._validate_scale(obj, spec=True)
         return self._with_rules(errors, obj, old, warnings)
 
     def validate_status(self, obj: Json, old: Json, *, warnings: list[str] | None = None) -> list[FieldError]:
-        """Errors of an update of the status subresource: its own part of the schema, and every rule."""
+        """Return the errors of an update of the status subresource: its own part of the schema, and every rule."""
         errors: list[FieldError] = []
         status = self.node.properties.get("status")
         if status is not None and "status" in obj:
@@ -186,7 +186,7 @@ def _accessor_error(path: str, value: Any, expected: str) -> str:
 
 
 def set_defaults(crd: Json) -> None:
-    """Fill in place what a client may leave out, and drop the nulls that say nothing."""
+    """Set the defaults of a CRD in place, and remove nulls that mean nothing."""
     spec = crd["spec"] = _without_nulls(crd.get("spec") or {})
     names = spec.setdefault("names", {})
     for version in spec.get("versions") or ():
@@ -215,7 +215,7 @@ def _without_nulls(value: Any) -> Any:
         return [{} if item is None else _without_nulls(item) for item in value]
     if not isinstance(value, dict):
         return value
-    # A schema has places where null means something, and is read on its own.
+    # Null has a meaning in some fields of a schema, so a schema is decoded by its own module.
     return {
         key: item if key == "openAPIV3Schema" else _without_nulls(item)
         for key, item in value.items()
@@ -224,13 +224,13 @@ def _without_nulls(value: Any) -> Any:
 
 
 def storage_version(crd: Json) -> str:
-    """The version that objects are stored in; empty when the CRD names none."""
+    """Return the version that objects are stored in; empty when the CRD names none."""
     versions = (crd.get("spec") or {}).get("versions") or ()
     return next((version.get("name", "") for version in versions if version.get("storage")), "")
 
 
 def prepare_for_create(crd: Json) -> None:
-    """A fresh status in place: what a client writes there does not count."""
+    """Replace the status in place by a new one: clients cannot set it."""
     stored = storage_version(crd)
     crd["status"] = {
         "acceptedNames": {"kind": "", "plural": ""},
@@ -240,7 +240,7 @@ def prepare_for_create(crd: Json) -> None:
 
 
 def prepare_for_update(crd: Json, old: Json) -> None:
-    """The old status in place, and the storage version remembered: objects stay stored in it until migrated."""
+    """Restore the old status in place and record the storage version: objects stay stored in it until migrated."""
     status = dict(old.get("status") or {})
     stored = storage_version(crd)
     if stored and stored not in (status.get("storedVersions") or ()):
@@ -249,7 +249,7 @@ def prepare_for_update(crd: Json, old: Json) -> None:
 
 
 def compile_kinds(crd: Json) -> dict[str, CustomResourceKind]:
-    """Every version of a valid CRD by its name, served or not: stored objects must be readable."""
+    """Compile every version of a valid CRD, by its name, served or not: stored objects must be readable."""
     return {version["name"]: _compile(crd, version) for version in crd["spec"]["versions"]}
 
 
@@ -288,7 +288,7 @@ def _compile(crd: Json, version: Json) -> CustomResourceKind:
 
 def _compile_rules(node: SchemaNode) -> RuleTree | None:
     from kube_fairlead_apiserver.schema import (
-        validation_rules,  # brings in CEL, which a server without custom kinds never needs
+        validation_rules,  # imports CEL, which a server without custom kinds never needs
     )
 
     return validation_rules.compile_rules(node)
@@ -310,7 +310,7 @@ def _split(path: str) -> tuple[str, ...]:
 
 
 def deprecation_warning(spec: Json, version: Json) -> str:
-    """The Warning header for a deprecated version: its own text, or which served version to use instead."""
+    """Return the Warning header of a deprecated version: its own text, or the served version to use instead."""
     if not version.get("deprecated"):
         return ""
     own: str | None = version.get("deprecationWarning")
@@ -330,7 +330,7 @@ def deprecation_warning(spec: Json, version: Json) -> str:
 
 @functools.total_ordering
 class _Reversed:
-    """Text in reverse order: versions that are not Kubernetes-like sort backwards, below those that are."""
+    """Text that sorts in reverse order: versions that are not Kubernetes-like sort backwards, below those that are."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -346,7 +346,7 @@ class _Reversed:
 
 
 def version_order(name: str) -> tuple[Any, ...]:
-    """A sort key: v2 above v1 above v1beta2 above v1alpha1 above anything else."""
+    """Return a sort key: v2 above v1 above v1beta2 above v1alpha1 above anything else."""
     match = _KUBE_VERSION.fullmatch(name)
     if match is None:
         return (0, _Reversed(name))

@@ -1,8 +1,8 @@
-"""The most that evaluating an expression can cost, judged from its text and the schema alone.
+"""Estimates the maximum cost of an expression from its text and the schema.
 
-cel-go's estimator with Kubernetes' functions: it decides which rules a CRD may carry, so its numbers are theirs. Only
-the upper bound matters, so costs are one number; sizes are a range, because replacing a short text by a
-long one needs both ends.
+This is cel-go's estimator with Kubernetes' functions. It decides which rules a CRD may have, so its numbers are theirs.
+Only the upper bound matters, so a cost is one number. A size is a range, because replacing a short text by a long one
+needs both ends.
 
 Upstream: github.com/google/cel-go@v0.26.0/checker/cost.go,
     k8s.io/apiserver@v0.36.4/pkg/cel/library/cost.go
@@ -20,43 +20,43 @@ from kube_fairlead_apiserver.crd.sizes import DeclType
 
 __all__ = ["COST_MAX", "UNKNOWN", "CallCost", "Estimator", "Size", "add", "multiply", "scale"]
 
-COST_MAX = 2**64 - 1  # stands for "without bound"
+COST_MAX = 2**64 - 1  # means unbounded
 _CREATE_LIST, _CREATE_MAP = 10, 30
-_REPEATED = "@optional_input"  # the receiver of optMap, which cel-go writes out twice instead of binding it
+_REPEATED = "@optional_input"  # the receiver of optMap, which cel-go repeats instead of binding it
 
 
 def add(left: int, right: int) -> int:
-    """A sum that stops at the bound."""
+    """Add, up to the bound."""
     return min(left + right, COST_MAX)
 
 
 def multiply(left: int, right: int) -> int:
-    """A product that stops at the bound."""
+    """Multiply, up to the bound."""
     return min(left * right, COST_MAX)
 
 
 def scale(amount: int, factor: float) -> int:
-    """A multiple, rounded up, that stops at the bound."""
+    """Multiply and round up, up to the bound."""
     return min(math.ceil(float(amount) * factor), COST_MAX) if float(amount) <= COST_MAX / factor else COST_MAX
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Size:
-    """How many characters, bytes, items or entries a value can have."""
+    """The number of characters, bytes, items or entries that a value can have."""
 
     least: int
     most: int
 
     def union(self, other: Size) -> Size:
-        """A range that covers both."""
+        """Return a range that covers both."""
         return Size(min(self.least, other.least), max(self.most, other.most))
 
     def plus(self, other: Size) -> Size:
-        """The range of sums."""
+        """Return the range of sums."""
         return Size(add(self.least, other.least), add(self.most, other.most))
 
     def times(self, other: Size) -> Size:
-        """The range of products."""
+        """Return the range of products."""
         return Size(multiply(self.least, other.least), multiply(self.most, other.most))
 
 
@@ -68,7 +68,7 @@ CallCost = Callable[["Estimator", nodes.Call, declarations.Overload, Sequence[in
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Entries:
-    """Sizes of the keys and values (or items) of a container."""
+    """The sizes of the keys and values (or items) of a container."""
 
     is_list: bool
     key: Size
@@ -89,7 +89,7 @@ class _Local:
 
 
 class Estimator:
-    """One walk over one expression; notes sizes and paths as it goes. What calls cost comes from outside."""
+    """Walks one expression and notes sizes and paths. The caller provides the costs of calls."""
 
     def __init__(self, declared: DeclType, call_cost: CallCost) -> None:
         self._declared = declared
@@ -100,7 +100,7 @@ class Estimator:
         self._locals: list[tuple[str, _Local]] = []
 
     def cost(self, node: nodes.Expr) -> int:
-        """The cost of a node and everything in it."""
+        """Return the cost of a node and everything in it."""
         match node:
             case nodes.Ident():
                 return self._ident(node)
@@ -189,7 +189,7 @@ class Estimator:
             self._locals.append((node.first, item if is_list else key))
 
     def _step(self, node: nodes.Comprehension) -> tuple[int, int, bool]:
-        """What one round costs, what surrounds the loop, and whether it builds a container.
+        """Return the cost of one iteration, the cost around the loop, and whether it builds a container.
 
         The numbers are those of the loops that cel-go's macros expand to, reading the accumulator included.
         """
@@ -248,27 +248,27 @@ class Estimator:
             self._entries[id(target)] = entries
 
     def note_entries(self, node: nodes.Expr, first: nodes.Expr, second: nodes.Expr) -> None:
-        """What is made of two containers has entries like either."""
+        """Note that the result of combining two containers has the entries of either."""
         entries = self.entries(first)
         joint = None if entries is None else entries.union(self.entries(second))
         if joint is not None:
             self._entries[id(node)] = joint
 
     def path(self, node: nodes.Expr) -> tuple[str, ...]:
-        """The way from a variable to a node's value; empty where there is none."""
+        """Return the path from a variable to a node's value; empty where there is none."""
         if isinstance(node, nodes.Ident) and (local := self._local(node.name)) is not None:
             return local.path
         return self._paths.get(id(node), ())
 
     def entries(self, node: nodes.Expr) -> _Entries | None:
-        """Sizes of what a container holds, where the expression itself says so."""
+        """Return the sizes of a container's elements, where the expression itself determines them."""
         known = self._entries.get(id(node))
         if known is None and isinstance(node, nodes.Ident) and (local := self._local(node.name)) is not None:
             return local.entries
         return known
 
     def size(self, node: nodes.Expr) -> Size | None:
-        """The size of a value, None if it is unknown."""
+        """Return the size of a value, None if it is unknown."""
         known = self._sizes.get(id(node)) or _literal_size(node) or self.size_at(self.path(node))
         if known is not None:
             return known
@@ -279,11 +279,11 @@ class Estimator:
         return None
 
     def size_or_unknown(self, node: nodes.Expr) -> Size:
-        """The size of a value; unbounded if it is unknown."""
+        """Return the size of a value; unbounded if it is unknown."""
         return self.size(node) or UNKNOWN
 
     def size_at(self, path: Sequence[str]) -> Size | None:
-        """What the schema says about a path; every variable stands for the same root."""
+        """Return the size that the schema gives a path; every variable has the same root."""
         if not path:
             return None
         declared = self._declared.at(path[1:])

@@ -1,7 +1,7 @@
-"""Which CRD may use which names: first come, first served within a group.
+"""Decides which CRD may use which names: the first one within a group gets a name.
 
-A name once accepted stays with its CRD until that gives it up; a later CRD that wants it waits with a condition
-that says so, and gets it when it is free.
+A CRD keeps an accepted name until it changes or is deleted. A later CRD with the same name has a condition that says
+so, and gets the name when it is free.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/status/naming_controller.go
 """
@@ -37,9 +37,9 @@ _KINDS = frozenset({"kind", "listKind"})
 
 
 def decide_names(crd: Json, others: Iterable[Json]) -> NameDecision:
-    """The names a CRD gets among all others, and its NamesAccepted and Established conditions.
+    """Return the accepted names of a CRD, and its NamesAccepted and Established conditions.
 
-    Established is still "Installing" for fresh names: it turns true when the objects are really served.
+    For new names, Established is still "Installing": it becomes true when the objects are served.
     """
     wanted = crd["spec"]["names"]
     accepted = dict((crd.get("status") or {}).get("acceptedNames") or {})
@@ -96,10 +96,10 @@ def _in_use(name: str, used: set[str]) -> str:
 
 
 def accept_names(crd: Json, others: Iterable[Json], now: dt.datetime) -> bool:
-    """Settle names and conditions of a CRD in place, Established as well; returns whether its status changed.
+    """Set the names and conditions of a CRD in place, Established as well; returns whether its status changed.
 
-    For a server whose objects are served the moment their CRD is stored, so that nothing waits between
-    "Installing" and "InitialNamesAccepted".
+    This server serves objects as soon as their CRD is stored, so it does not wait between "Installing" and
+    "InitialNamesAccepted".
     """
     status = crd.setdefault("status", {})
     changed = False

@@ -19,7 +19,7 @@ __all__ = ["Columns", "human_duration"]
 
 _NAME_DESCRIPTION = "What the object is called, once in its namespace."
 _NAME = {"name": "Name", "type": "string", "format": "name", "description": _NAME_DESCRIPTION, "priority": 0}
-# What a CRD gets that names no columns of its own.
+# The columns of a CRD that defines none.
 _AGE = {
     "name": "Age",
     "type": "date",
@@ -30,7 +30,7 @@ _MANY_COLUMNS = 64
 
 
 class Columns:
-    """The columns of one version, compiled. A path that cannot be read leaves only the name, as in Kubernetes."""
+    """The compiled columns of one version. If a path is malformed, only the name is printed, as in Kubernetes."""
 
     __slots__ = ("_paths", "definitions")
 
@@ -62,7 +62,7 @@ class Columns:
         return len(self._paths) > _MANY_COLUMNS or any(path.is_costly for _, path in self._paths)
 
     def cells(self, obj: Json, now: dt.datetime) -> list[Any]:
-        """One row; ``now`` is what ages are counted to."""
+        """Return one row; ages are relative to ``now``."""
         row: list[Any] = [obj.get("metadata", {}).get("name", "")]
         budget = jsonpath.Budget(obj)
         for kind, path in self._paths:
@@ -100,7 +100,7 @@ def _age(text: str, now: dt.datetime) -> str:
 
 
 def human_duration(duration: dt.timedelta) -> str:
-    """A duration in the two or three figures that kubectl shows: 5m30s, 3h, 12d."""
+    """Format a duration with the two or three figures of kubectl: 5m30s, 3h, 12d."""
     seconds = int(duration.total_seconds())
     if seconds < -1:
         return "<invalid>"

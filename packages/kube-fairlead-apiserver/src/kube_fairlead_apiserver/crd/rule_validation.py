@@ -1,4 +1,4 @@
-"""CEL rules of a CRD before any object exists: do they compile, do they fit the schema, what may they cost.
+"""Validates the CEL rules of a CRD: whether they compile, fit the schema and stay within the cost limits.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validation/cel_validation.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validation/validation.go,
@@ -30,7 +30,7 @@ _ADVICE = (
     "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength "
     "where arrays, maps, and strings are declared)"
 )
-# A rule as Go prints its internal form inside an error.
+# Go prints a rule's internal form in an error.
 _GO_FIELDS = (
     ("Rule", "rule", ""),
     ("Message", "message", ""),
@@ -42,20 +42,20 @@ _GO_FIELDS = (
 
 
 class TotalCost:
-    """What all rules of one schema may cost together, and which of them most of it."""
+    """The cost of all rules of one schema, and the most expensive of them."""
 
     def __init__(self) -> None:
         self.total = 0
         self._expensive: list[tuple[int, FieldPath]] = []
 
     def observe(self, cost: int, path: FieldPath) -> None:
-        """Count one rule."""
+        """Add one rule."""
         self.total = add(self.total, cost)
         if cost >= _SCHEMA_COST_MAX // 100:
             self._expensive.append((cost, path))
 
     def errors(self, path: FieldPath) -> list[FieldError]:
-        """Nothing, or the rules to blame and the schema at ``path`` itself."""
+        """Return no errors, or those of the most expensive rules and of the schema at ``path``."""
         if self.total <= _SCHEMA_COST_MAX:
             return []
         worst = sorted(self._expensive, key=lambda item: -item[0])[:_EXPENSIVE_RULES_NAMED_MAX]
@@ -69,15 +69,15 @@ class TotalCost:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RuleContext:
-    """Where in a schema rules are being checked."""
+    """The place in a schema whose rules are validated."""
 
     total: TotalCost = dataclasses.field(default_factory=TotalCost)
     resource: bool = True  # the values here are whole resources, with apiVersion, kind and metadata
-    occurrences: int | None = 1  # how often a value can occur here; None without a bound
-    limited: bool = True  # whether one rule may be too expensive; an unchanged one that is stored may not
+    occurrences: int | None = 1  # how often a value can occur here; None: unbounded
+    limited: bool = True  # whether the cost limit of one rule applies; not to an unchanged, stored one
 
     def child(self, schema: Json, child: Json) -> RuleContext:
-        """The context of a schema one step further in."""
+        """Return the context of a schema one level below."""
         here, inside = self.occurrences, sizes.occurrences(schema)
         return dataclasses.replace(
             self,
@@ -86,7 +86,7 @@ class RuleContext:
         )
 
     def check(self, schema: Json, path: FieldPath, uncorrelatable: FieldPath | None) -> list[FieldError]:
-        """Errors of the rules of one schema."""
+        """Return the errors of the rules of one schema."""
         node = compile_schema(schema)
         self_type = expression_types.from_schema(node, resource_root=self.resource)
         declared = sizes.declare(node, resource=self.resource)
@@ -116,7 +116,7 @@ class RuleContext:
                 problem = _too_expensive("estimated rule cost", cost, _RULE_COST_MAX)
                 errors.append(FieldError.forbidden(path.child("rule"), problem))
         if rule.message is not None:
-            # A message is made once per failure, so how often the value occurs does not count.
+            # A message is evaluated once per failure, so the number of values does not count.
             cost = call_costs.estimate(env.check(rule.source["messageExpression"]), declared)
             self.total.observe(cost, path.child("messageExpression"))
             if self.limited and cost > _RULE_COST_MAX:

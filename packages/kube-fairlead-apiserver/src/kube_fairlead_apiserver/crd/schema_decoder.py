@@ -1,6 +1,6 @@
-"""Reading a schema from a CRD as Go would: null means nothing said, and every field has its JSON type.
+"""Decodes the schema of a CRD as Go does: null is the same as absent, and every field must have its JSON type.
 
-Everything behind this module may rely on the shape: a schema is an object, its properties are schemas, and so on.
+All later code relies on this form: a schema is an object, its properties are schemas, and so on.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/v1/types_jsonschema.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/v1/marshal.go
@@ -43,7 +43,10 @@ _RULE = {
 
 
 def read_schema(raw: Any, path: FieldPath) -> tuple[Json, list[FieldError]]:
-    """A copy without nulls, and what is of the wrong JSON type. Values in default, enum and example stay."""
+    """Return a copy without nulls, and the fields of the wrong JSON type.
+
+    Values in default, enum and example are kept.
+    """
     reader = _Reader()
     return reader.schema(raw, path), reader.errors
 

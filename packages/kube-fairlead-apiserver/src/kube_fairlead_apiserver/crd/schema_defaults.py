@@ -1,4 +1,4 @@
-"""Defaults inside a CRD's schema: each must itself be valid, pruned and, in metadata, real metadata.
+"""Validates the defaults in a CRD's schema: each must be valid, pruned and, in metadata, valid metadata.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/defaulting/validation.go
 """
@@ -28,7 +28,7 @@ _META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _DefaultContext:
-    """Where a default stands: the resource around it, and how to build that resource from the default alone."""
+    """The place of a default: the resource around it, and how to build that resource from the default alone."""
 
     root: SchemaNode
     wrap: Wrap
@@ -37,7 +37,7 @@ class _DefaultContext:
 
 
 def validate_defaults(node: SchemaNode, path: FieldPath, *, require_pruned: bool = True) -> list[FieldError]:
-    """Errors of every default below a schema's root."""
+    """Return the errors of every default below a schema's root."""
     root = dataclasses.replace(node, embedded_resource=True)
     place = _DefaultContext(root, _resource, inside_metadata=False, require_pruned=require_pruned)
     return list(_walk(root, path, place))
@@ -53,7 +53,7 @@ def _walk(node: SchemaNode, path: FieldPath, place: _DefaultContext) -> Iterator
     if node.default is not None:
         check = _inside_metadata if place.inside_metadata else _outside_metadata
         yield from check(node, path.child("default"), place)
-    # Not below additionalProperties: what a value there defaults to depends on the key that is not known.
+    # Not below additionalProperties: the default of a value there depends on the unknown key.
     if node.items is not None:
         inner = place.wrap
         below = dataclasses.replace(place, wrap=lambda value: inner([value]))
@@ -98,7 +98,7 @@ def _outside_metadata(node: SchemaNode, path: FieldPath, place: _DefaultContext)
 def _values(node: SchemaNode, path: FieldPath, place: _DefaultContext) -> Iterator[FieldError]:
     errors = validate_schema(node, node.default, path)
     if not errors:
-        # A default must pass as a value that is already there and as one that appears.
+        # A default must be valid as an existing value and as a new one.
         resource = node is place.root
         errors = validation_rules.validate_rules(node, node.default, path, old=node.default, root=resource)
         errors = errors or validation_rules.validate_rules(node, node.default, path, root=resource)

@@ -1,4 +1,4 @@
-"""Which parts of OpenAPI v3 a CRD may use, and how its extensions must fit together.
+"""Validates the OpenAPI v3 schema of a CRD: which parts it may use, and how its extensions may be combined.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validation/validation.go
 """
@@ -35,7 +35,7 @@ _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "de
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SchemaRequirements:
-    """What is asked of a schema here. An update asks only what the stored CRD already satisfied."""
+    """The requirements for a schema. An update has only those that the stored CRD already satisfies."""
 
     valid_types: bool = True
     atomic_sets: bool = True
@@ -43,19 +43,19 @@ class SchemaRequirements:
     defaults: bool = True
     no_defaults_because: str = ""
     inside_metadata: bool = False
-    uncorrelatable: FieldPath | None = None  # the outermost place below which old and new items cannot be paired
+    uncorrelatable: FieldPath | None = None  # the outermost place below which old and new items cannot be correlated
 
 
 def validate_openapi(
     schema: Json, path: FieldPath, limits: SchemaRequirements, context: RuleContext | None
 ) -> list[FieldError]:
-    """All errors of a schema, those about CEL rules last. Without a context the rules are not compiled."""
+    """Return all errors of a schema, those about CEL rules last. Without a context the rules are not compiled."""
     schema_errors, rule_errors = _validate(schema, path, limits, context, root=True)
     return schema_errors + rule_errors
 
 
 def any_schema(schema: Json, holds: Callable[[Json], bool]) -> bool:
-    """Whether the schema, or any schema inside it, has a property."""
+    """Return whether the schema, or any schema inside it, has a property."""
     return holds(schema) or any(any_schema(child, holds) for child in _children(schema))
 
 
@@ -114,7 +114,7 @@ def _validate(
         below(child, path.child("definitions").key(name), limits)
     items = schema.get("items")
     if items is not None:
-        # Items pair across an update only in lists of type map; an unset list type means atomic.
+        # Items correlate across an update only in lists of type map; an unset list type means atomic.
         asked = limits if schema.get("x-kubernetes-list-type") == "map" else _uncorrelatable(limits, path)
         if isinstance(items, dict):
             below(items, path.child("items"), asked, inner_context(items))
@@ -128,7 +128,7 @@ def _validate(
     rules = schema.get("x-kubernetes-validations") or ()
     for index, rule in enumerate(rules):
         errors += _validate_rule(schema, rule, path.child("x-kubernetes-validations").index(index))
-    # A rule cannot be typed over a schema that is itself wrong here or below.
+    # A rule has no types over a schema that is invalid here or below.
     if rules and not errors and context is not None:
         rule_errors += context.check(schema, path, limits.uncorrelatable)
     return errors, rule_errors
@@ -209,7 +209,7 @@ def _validate_extensions(schema: Json, path: FieldPath, limits: SchemaRequiremen
 
 
 def set_of_granular_items(schema: Json, path: FieldPath) -> Iterator[FieldError]:
-    """Items of a set are compared whole, so nothing may merge into them."""
+    """Return an error for granular items of a set: they are compared as a whole, so nothing may merge into them."""
     items = schema["items"]
     problem = "must be atomic as item of a list with x-kubernetes-list-type=set"
     list_type = items.get("x-kubernetes-list-type")
@@ -251,7 +251,7 @@ def _validate_map_list(schema: Json, keys: list[str], path: FieldPath) -> Iterat
 
 
 def validate_keyed_lists(schema: Json, path: FieldPath) -> Iterator[FieldError]:
-    """Items of a set or map must have an identity: no null items, no missing or null keys."""
+    """Return the errors of sets and maps whose items have no identity: null items, missing or null keys."""
     items = schema.get("items")
     list_type = schema.get("x-kubernetes-list-type")
     if not isinstance(items, dict) or list_type not in {"set", "map"}:

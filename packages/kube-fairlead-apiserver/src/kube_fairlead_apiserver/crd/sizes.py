@@ -1,6 +1,6 @@
-"""How large values of a schema can get: the facts that rule costs are estimated from.
+"""Computes the maximum sizes of a schema's values, for the cost estimates of rules.
 
-The numbers are Kubernetes'. What the schema does not bound is bounded by the largest request, 3 MiB.
+The numbers are Kubernetes'. A value without a bound in the schema is bounded by the largest request, 3 MiB.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/common/schemas.go,
     k8s.io/apiserver@v0.36.4/pkg/cel/limits.go,
@@ -26,7 +26,7 @@ _SCALARS = {"boolean": 4, "integer": 1, "number": 1}  # shortest as JSON
 
 @dataclasses.dataclass(slots=True)
 class DeclType:
-    """One type as CEL declares it: at most so many elements, at least so many bytes as JSON."""
+    """One type as CEL declares it: its maximum number of elements, its minimum number of bytes as JSON."""
 
     elements_max: int = 0
     bytes_min: int = 0
@@ -35,7 +35,7 @@ class DeclType:
     key: DeclType | None = None
 
     def at(self, path: Sequence[str]) -> DeclType | None:
-        """The type at a path of field names, ``@items``, ``@values`` and ``@keys``; None where it leads nowhere."""
+        """Return the type at a path of field names, ``@items``, ``@values`` and ``@keys``; None if there is none."""
         found: DeclType | None = self
         for name in path:
             if found is None:
@@ -54,7 +54,7 @@ _METADATA = SchemaNode(type="object", properties={"name": _STRING, "generateName
 
 
 def declare(node: SchemaNode, *, resource: bool = False) -> DeclType | None:
-    """The declaration of a schema, None for what expressions cannot see. ``resource``: values are whole resources."""
+    """Return the type of a schema, None if expressions cannot see it. ``resource``: values are whole resources."""
     source = node.source
     if node.int_or_string:
         return DeclType(_text_max(source.get("maxLength"), 4) or REQUEST_BYTES_MAX - 2, 1)
@@ -84,7 +84,7 @@ def _declare_map(node: SchemaNode, additional: SchemaNode) -> DeclType | None:
     if values is None:
         return None
     bound = node.source.get("maxProperties")
-    # A key, its quotes, colon and comma come to at least six bytes.
+    # A key, its quotes, colon and comma take at least six bytes.
     most = max(0, bound) if bound is not None else (REQUEST_BYTES_MAX - 2) // (values.bytes_min + 6)
     return DeclType(most, _OBJECT_MIN, element=values, key=DeclType(0, _STRING_MIN))
 
@@ -119,7 +119,7 @@ def _declare_string(node: SchemaNode) -> DeclType:
 
 
 def occurrences(schema: Mapping[str, object]) -> int | None:
-    """How many children one value of a schema can have in one place; None without a bound."""
+    """Return the maximum number of children of one value in one place; None: unbounded."""
     if schema.get("type") == "array":
         bound = schema.get("maxItems")
     elif schema.get("type") == "object" and schema.get("additionalProperties") is not None:

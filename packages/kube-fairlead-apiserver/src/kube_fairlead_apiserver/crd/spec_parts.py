@@ -1,4 +1,4 @@
-"""Validation of the parts of a CRD's spec besides its schemas: names, subresources, columns, conversion.
+"""Validates the parts of a CRD's spec besides its schemas: names, subresources, columns, conversion.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validation/validation.go,
     k8s.io/apiserver@v0.36.4/pkg/util/webhook/validation.go
@@ -39,7 +39,7 @@ _URL_FORM = "; desired format: https://host[/path]"
 
 
 def validate_names(given: Json, path: FieldPath) -> list[FieldError]:
-    """Names of a CRD; those left out are not missed here."""
+    """Validate the names of a CRD; missing names are not reported here."""
     errors: list[FieldError] = []
     for key in ("plural", "singular", "kind", "listKind"):
         name = given.get(key) or ""
@@ -62,7 +62,7 @@ def _validate_labels(labels: Any, path: FieldPath) -> Iterator[FieldError]:
 
 
 def validate_subresources(subresources: Json | None, path: FieldPath) -> Iterator[FieldError]:
-    """Paths of the scale subresource."""
+    """Validate the paths of the scale subresource."""
     scale = (subresources or {}).get("scale")
     if scale is None:
         return
@@ -90,7 +90,7 @@ def _validate_simple_path(text: str, path: FieldPath) -> Iterator[FieldError]:
 
 
 def validate_columns(columns: list[Json], path: FieldPath) -> Iterator[FieldError]:
-    """Printer columns."""
+    """Validate the printer columns."""
     for index, column in enumerate(columns):
         where = path.index(index)
         if not column.get("name"):
@@ -112,7 +112,7 @@ def validate_columns(columns: list[Json], path: FieldPath) -> Iterator[FieldErro
 def validate_selectable_fields(
     fields: list[Json], validation: Json, path: FieldPath, *, may_be_many: bool
 ) -> Iterator[FieldError]:
-    """Fields that field selectors may name: scalars that the schema knows, eight at most."""
+    """Validate the fields for field selectors: scalars that the schema declares, at most eight."""
     schema = validation.get("openAPIV3Schema") or {}
     problem = conversion_problem(schema)
     if problem:
@@ -145,7 +145,7 @@ def validate_selectable_fields(
 def validate_conversion(
     conversion: Json, path: FieldPath, *, preserve_unknown_fields: bool, require_review_version: bool, webhooks: bool
 ) -> Iterator[FieldError]:
-    """How objects change versions; ``webhooks`` says whether this server can ask one."""
+    """Validate the conversion between versions; ``webhooks``: this server can call conversion webhooks."""
     strategy = conversion.get("strategy") or ""
     if strategy not in {"", "None"} and preserve_unknown_fields:
         problem = "must be None if spec.preserveUnknownFields is true"
@@ -200,7 +200,7 @@ def _validate_url(text: str, path: FieldPath) -> Iterator[FieldError]:
 
 
 def _validate_service(service: Json, path: FieldPath) -> Iterator[FieldError]:
-    # Kubernetes passes the two the wrong way round here, so each is reported under the other's name.
+    # Kubernetes swaps the two arguments here, so each is reported under the other's name.
     for key, other in (("namespace", "name"), ("name", "namespace")):
         if not service.get(key):
             yield FieldError.required(path.child(other))

@@ -1,7 +1,7 @@
-"""What makes a schema structural, so that pruning and defaulting know every field.
+"""Validates that a schema is structural, so that pruning and defaulting know every field.
 
-The rules of Kubernetes' ValidateStructural over the plain JSON of an OpenAPI schema: the structure (types, fields,
-items) stands outside of allOf, anyOf, oneOf and not, and those only narrow it.
+The rules are those of Kubernetes' ValidateStructural over the plain JSON of an OpenAPI schema: types, fields and items
+are declared outside of allOf, anyOf, oneOf and not, which only restrict them.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/validation.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/complete.go,
@@ -38,9 +38,9 @@ _FORBIDDEN_BELOW_JUNCTORS = (
     ("x-kubernetes-map-type", "must be undefined to be structural"),
     ("x-kubernetes-validations", "must be empty to be structural"),
 )
-# Each takes a tenth of a second to refuse.
+# Each takes a tenth of a second to reject.
 _MOST_LARGE_PATTERNS = 3
-_RULES_OF_DEFAULT = 8  # a default may cost what its rules may, however few they are
+_RULES_OF_DEFAULT = 8  # the rules for a default may cost as much as they may for an object
 
 
 class _Level(enum.Enum):
@@ -50,7 +50,7 @@ class _Level(enum.Enum):
 
 
 def is_set(schema: Json, key: str) -> bool:
-    """Whether a field is set: Go does not distinguish an empty one from an absent one."""
+    """Return whether a field is set: Go does not distinguish an empty one from an absent one."""
     value = schema.get(key)
     if key == "default":
         return value is not None
@@ -60,7 +60,7 @@ def is_set(schema: Json, key: str) -> bool:
 
 
 def conversion_problem(schema: Json) -> str:
-    """Why a schema has no structural form at all; empty if it has one."""
+    """Return why a schema has no structural form at all; empty if it has one."""
     return next(_conversion_problems(schema), "")
 
 
@@ -91,7 +91,7 @@ def _nested(schema: Json) -> Iterator[Json]:
 
 
 def validate_structural(schema: Json, path: FieldPath) -> list[FieldError]:
-    """All violations, sorted by their text. Of patterns that are too large, the first few end it."""
+    """Return all violations, sorted by their text. After a few patterns that are too large, validation stops."""
     too_large = list(itertools.islice(_large_patterns(schema, path), _MOST_LARGE_PATTERNS))
     if len(too_large) == _MOST_LARGE_PATTERNS:
         return too_large
@@ -100,7 +100,7 @@ def validate_structural(schema: Json, path: FieldPath) -> list[FieldError]:
 
 
 def count_compiled(schema: Json) -> int:
-    """How many patterns and rules a schema has to compile, at any depth, and defaults to hold against them."""
+    """Return how many patterns and rules a schema has to compile, at any depth, and how many defaults to validate."""
     parts = [part for part, _ in _every_part(schema, FieldPath())]
     rules = sum(len(part.get("x-kubernetes-validations") or ()) for part in parts)
     patterns = sum(1 for part in parts if part.get("pattern"))
@@ -118,7 +118,7 @@ def _large_patterns(schema: Json, path: FieldPath) -> Iterator[FieldError]:
 
 
 def _every_part(schema: Json, path: FieldPath) -> Iterator[tuple[Json, FieldPath]]:
-    """A schema and every schema in it."""
+    """Yield a schema and every schema in it."""
     yield schema, path
     for key in ("items", "additionalProperties", "not"):
         if isinstance(schema.get(key), dict):
@@ -221,14 +221,14 @@ def _metadata(schema: Json, level: _Level, path: FieldPath) -> Iterator[FieldErr
 
 
 def _is_bound(schema: Json, key: str) -> bool:
-    # A limit of 0 says something, and so does an empty schema where Go has a pointer.
+    # A limit of 0 has a meaning, and so does an empty schema where Go has a pointer.
     if key in {"items", "not", "additionalProperties"}:
         return schema[key] is not None
     return schema[key].__class__ in {int, float}
 
 
 def _values(schema: Json, path: FieldPath, *, skip_any_of: bool, skip_first: bool) -> Iterator[FieldError]:
-    """Rules below the junctors of a schema, and its own pattern."""
+    """Validate below the junctors of a schema, and its own pattern."""
     if not skip_any_of:
         for index, part in enumerate(schema.get("anyOf") or ()):
             yield from _nested_values(part, path.child("anyOf").index(index))
@@ -262,7 +262,7 @@ def _nested_values(schema: Json, path: FieldPath, *, skip_any_of: bool = False) 
 
 
 def _completeness(nested: Json, structure: Json, at: FieldPath, said: FieldPath) -> Iterator[FieldError]:
-    """Everything that a junctor speaks about must exist in the structure."""
+    """Check that every field below a junctor is declared in the structure."""
     if isinstance(nested.get("not"), dict):
         yield from _complete_part(nested["not"], structure, at, said.child("not"))
     for junctor in ("allOf", "anyOf", "oneOf"):

@@ -1,8 +1,8 @@
-"""Whether a CustomResourceDefinition is acceptable, with Kubernetes' field errors.
+"""Validates a CustomResourceDefinition, with Kubernetes' field errors.
 
-Kubernetes validates an internal form in which everything that all versions share stands at the top
-(``spec.validation``, ``spec.subresources``, ...); the paths in its errors are those, and so they are here. On update,
-a rule that the stored CRD already broke is not held against the new one.
+Kubernetes validates an internal form that has the common parts of all versions at the top (``spec.validation``,
+``spec.subresources``, ...). The paths in its errors are those of the internal form, so they are the same here. An
+update is not rejected for a rule that the stored CRD already violates.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validation/validation.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresourcedefinition/strategy.go
@@ -41,7 +41,7 @@ __all__ = ["unrecognized_formats", "validate_create", "validate_status", "valida
 
 
 _SPEC = FieldPath("spec")
-# JSON names that may stand at the root of a schema whose status is a subresource, under Go's names in the message.
+# JSON names allowed at the root of a schema whose status is a subresource, under Go's names in the message.
 _AT_ROOT = (
     "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
     "MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields "
@@ -57,7 +57,7 @@ _FORBIDDEN_AT_ROOT = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _ValidationOptions:
-    """What is asked of this CRD; an update does not ask what the stored one never satisfied."""
+    """The rules that apply to this CRD; an update is exempt from those that the stored CRD violates."""
 
     limits: schema_validation.SchemaRequirements = dataclasses.field(
         default_factory=schema_validation.SchemaRequirements
@@ -73,7 +73,7 @@ class _ValidationOptions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _InternalSpec:
-    """A spec with what all versions share at the top, and only differences in the versions."""
+    """A spec with the common parts of all versions at the top, and only the differences in the versions."""
 
     versions: list[Json]
     validation: Json | None
@@ -83,7 +83,7 @@ class _InternalSpec:
 
 
 def validate_create(crd: Json, *, webhooks: bool = False) -> list[FieldError]:
-    """Errors of a new CRD, defaults applied. Without ``webhooks`` this server cannot convert through one."""
+    """Return the errors of a new CRD with defaults. Without ``webhooks`` this server calls no conversion webhook."""
     if errors := _unreadable(crd["spec"]):
         return errors
     errors = [*_validate_name(crd), *_validate_spec(crd["spec"], _ValidationOptions(webhooks=webhooks))]
@@ -91,7 +91,7 @@ def validate_create(crd: Json, *, webhooks: bool = False) -> list[FieldError]:
 
 
 def validate_update(crd: Json, old: Json, *, webhooks: bool = False) -> list[FieldError]:
-    """Errors of a changed CRD against the stored one."""
+    """Return the errors of a changed CRD against the stored one."""
     spec, before = crd["spec"], old["spec"]
     if errors := _unreadable(spec):
         return errors
@@ -107,12 +107,12 @@ def validate_update(crd: Json, old: Json, *, webhooks: bool = False) -> list[Fie
 
 
 def validate_status(crd: Json) -> list[FieldError]:
-    """Errors of a CRD's status."""
+    """Return the errors of a CRD's status."""
     return validate_names((crd.get("status") or {}).get("acceptedNames") or {}, FieldPath("status", "acceptedNames"))
 
 
 def unrecognized_formats(crd: Json) -> list[str]:
-    """Formats in a CRD's schemas that mean nothing, each once, for a warning."""
+    """Return the unknown formats in a CRD's schemas, each once, for a warning."""
     found: dict[str, None] = {}
 
     def note(schema: Json) -> bool:
@@ -127,7 +127,7 @@ def unrecognized_formats(crd: Json) -> list[str]:
 
 
 def _unreadable(spec: Json) -> list[FieldError]:
-    """What Go's decoder would refuse before any rule is asked."""
+    """Return what Go's decoder rejects before validation."""
     errors: list[FieldError] = []
     for index, version in enumerate(spec.get("versions") or ()):
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
@@ -208,7 +208,7 @@ def _schemas(spec: Json) -> Iterator[Json]:
 
 
 def _options_of_update(spec: Json, before: Json, *, webhooks: bool) -> _ValidationOptions:
-    """What an update of this stored spec is asked: everything that it satisfied itself."""
+    """Return the rules for an update of this stored spec: all that the stored spec satisfies."""
     nowhere = FieldPath()
 
     def broken(schema: Json) -> bool:
@@ -444,7 +444,7 @@ def _uses_extensions(schema: Json) -> bool:
 
 
 def _validate_root_with_status(schema: Json, path: FieldPath, where: FieldPath) -> Iterator[FieldError]:
-    """The status is validated by its own part of the schema, so nothing at the root may speak about it."""
+    """Validate the root of a schema whose status is a subresource: it may not have rules about the status."""
     if schema.get("type", "") not in {"", "object"}:
         problem = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
         yield FieldError.invalid(path.child("openAPIV3Schema.type"), schema["type"], problem)

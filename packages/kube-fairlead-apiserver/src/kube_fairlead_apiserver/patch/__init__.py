@@ -1,9 +1,10 @@
-"""How a patch becomes an object: JSON patch, merge patch, strategic merge patch and server-side apply.
+"""Applies patches to objects: JSON patch, merge patch, strategic merge patch and server-side apply.
 
-Pure functions over plain JSON. They never change what they are given: the result shares every untouched part
-with the input, so the stored object stays what it was. Errors are `api.errors` with the words Kubernetes uses.
-No storage, no requests, no defaulting and no validation of the result: that is the verbs' work, after this.
+Pure functions over plain JSON. They never change their arguments: the result shares every unchanged part with the
+input, so the stored object stays as it is. Errors are `api.errors` with Kubernetes' texts. There is no storage, no
+request, no defaulting and no validation of the result here; the verbs do that afterwards.
 
-Also here, since patches need them most: how deep JSON may nest (`depth`) and how many values it may hold (`values`).
-Request bodies of other kinds are held to the same bounds. Every bound is checked before what it guards is built.
+The limits on the depth (`depth_limit`) and the number of values (`value_limit`) of JSON are here too, because patches
+need them most. Other request bodies have the same limits. Every limit is checked before the server builds what it
+limits.
 """

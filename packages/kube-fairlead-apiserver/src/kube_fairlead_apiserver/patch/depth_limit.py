@@ -1,4 +1,4 @@
-"""A bound on nesting, so that a hostile body ends in 400 and never in an exhausted stack."""
+"""Limits the nesting of JSON: a body that nests too deeply gets a 400 and never exhausts the stack."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kube_fairlead_apiserver.patch import patch_errors
 
 __all__ = ["MAX_DEPTH", "ensure_depth"]
 
-# The walks here use one or two Python frames per level and the interpreter allows about a thousand in all.
-# The deepest objects met in practice, schemas inside CustomResourceDefinitions, stay below a hundred.
+# The recursive functions here use one or two Python frames per level; the interpreter allows about a thousand.
+# The deepest real objects, schemas inside CustomResourceDefinitions, stay below a hundred levels.
 MAX_DEPTH = 256
 
 
 def ensure_depth(value: Any, limit: int = MAX_DEPTH) -> None:
-    """Raise BadRequest when `value` nests deeper than `limit`. Walks level by level, so it cannot overflow."""
+    """Raise BadRequest when `value` nests deeper than `limit`. The walk is level by level, so it cannot overflow."""
     level = [value]
     for _ in range(limit + 1):
         below: list[Any] = []

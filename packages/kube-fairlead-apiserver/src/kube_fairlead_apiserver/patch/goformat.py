@@ -1,4 +1,4 @@
-"""JSON values as Go prints them with `%v`, for the messages about strategic merge patches."""
+"""Formats JSON values as Go does with `%v`, for the error messages of strategic merge patches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["go_type", "go_value"]
 
 
 def go_value(value: Any) -> str:
-    """A value under `%v`: `map[a:1 b:[x y]]`."""
+    """Format a value as `%v` does: `map[a:1 b:[x y]]`."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
@@ -25,7 +25,7 @@ def go_value(value: Any) -> str:
 
 
 def go_type(value: Any) -> str:
-    """The Go type a JSON value has once decoded."""
+    """Return the Go type of a decoded JSON value."""
     names = {
         bool: "bool",
         dict: "map[string]interface {}",

@@ -1,4 +1,4 @@
-"""Equality of JSON values, which is stricter than Python's: true is not 1."""
+"""Compares JSON values. This is stricter than Python's equality: true is not 1."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["same_json"]
 
 
 def same_json(left: Any, right: Any) -> bool:
-    """Whether two values are the same JSON; the order of members does not count, 1 and 1.0 are one number."""
+    """Return whether two values are the same JSON. The order of members does not count, and 1 equals 1.0."""
     if left is right:
         return True
     if isinstance(left, dict):

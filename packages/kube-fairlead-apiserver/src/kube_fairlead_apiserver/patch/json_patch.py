@@ -1,9 +1,8 @@
 """JSON patch, RFC 6902, with the limits and the leniency of the Kubernetes API server.
 
-Kubernetes is more lenient than the RFC in four ways, and clients rely on it: `replace` of a member that is not there
-adds it, an array index may be negative and counts from the end, the part of a pointer before its first slash is
-ignored, and a `test` against null passes where nothing is. It is stricter in one: `add` cannot replace the whole
-document.
+Kubernetes is more lenient than the RFC in four ways, and clients depend on it: `replace` of an absent member adds it, a
+negative array index counts from the end, the part of a pointer before its first slash is ignored, and a `test` of an
+absent value against null passes. It is stricter in one: `add` cannot replace the whole document.
 
 Upstream: gopkg.in/evanphx/json-patch.v4@v4.13.0/patch.go,
     k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/patch.go,
@@ -26,7 +25,7 @@ __all__ = ["MAX_COPIED_BYTES", "MAX_OPERATIONS", "apply_json_patch", "unknown_op
 
 
 MAX_OPERATIONS = 10_000
-MAX_COPIED_BYTES = 3 * 1024 * 1024  # what all `copy` operations of one patch may add together
+MAX_COPIED_BYTES = 3 * 1024 * 1024  # the limit for all `copy` operations of one patch together
 
 _FIELDS = ("op", "path", "from", "value")
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}\Z")
@@ -34,11 +33,11 @@ _ABSENT: Any = object()
 
 
 class _Inapplicable(Exception):
-    """Why an operation cannot be carried out on this document."""
+    """An operation cannot be applied to this document; the message says why."""
 
 
 def apply_json_patch(document: Json, patch: Any) -> Any:
-    """The document after all operations, or 422 if one of them does not apply; then nothing is changed."""
+    """Apply all operations to the document. If one does not apply, the error is a 422. The document is unchanged."""
     operations = _decoded(patch)
     work = _Work(document)
     try:
@@ -54,7 +53,7 @@ def apply_json_patch(document: Json, patch: Any) -> Any:
 
 
 def unknown_operation_fields(patch: Any) -> list[str]:
-    """What strict field validation has to say about a patch that decodes, in its own order."""
+    """Return the errors of strict field validation for a patch that decodes, in its order."""
     return [
         f'json patch unknown field "[{position}].{name}"'
         for position, operation in enumerate(_decoded(patch))
@@ -78,11 +77,11 @@ def _decoded(patch: Any) -> list[Json]:
 
 
 class _Work:
-    """One patch under way. Containers are copied when first changed, then changed in place: see `_owned`."""
+    """One patch in progress. A container is copied before its first change, and then changed in place: see `_owned`."""
 
     def __init__(self, document: Any) -> None:
         self.document = document
-        # What is added is checked where it goes; what is moved or copied may be anything, so then all is checked.
+        # An added value is checked where it is added. A moved or copied value may be anything: then all is checked.
         self.may_have_deepened = False
         self._copied_bytes = 0
         # Containers made here, by id; holding them keeps an id from being used again. Nothing outside refers to
@@ -189,7 +188,7 @@ class _Work:
         return container.get(tokens[-1], _ABSENT)
 
     def _owned(self, kind: str, pointer: str) -> tuple[Any, str]:
-        """The container the pointer leads into, ours to change, and the last part of the pointer."""
+        """Return the container that the pointer leads into, copied if necessary, and the last part of the pointer."""
         tokens = _tokens(kind, pointer)
         self.document = container = self._make_mine(self.document)
         for token in tokens[:-1]:
@@ -236,7 +235,7 @@ def _child(container: Any, token: str) -> Any:
 
 
 def _index(token: str, size: int, kind: str, pointer: str) -> int:
-    """A token as a position below `size`; negative ones count from the end."""
+    """Return a token as a position below `size`; negative ones count from the end."""
     if not _INDEX.match(token):
         raise _Inapplicable(f"error in {kind} for path: '{pointer}': value was not a proper array index: '{token}'")
     index = int(token)

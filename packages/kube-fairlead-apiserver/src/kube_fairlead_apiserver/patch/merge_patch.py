@@ -16,10 +16,10 @@ __all__ = ["apply_merge_patch"]
 
 
 def apply_merge_patch(document: Json, patch: Any) -> Json:
-    """The document after the patch: null removes, objects merge, everything else replaces.
+    """Apply the patch to the document: null removes, objects merge, everything else replaces.
 
-    The RFC lets a patch that is no object replace the whole document; for an API object that makes no sense, and
-    Kubernetes answers 400.
+    By the RFC a patch that is not an object replaces the whole document. That makes no sense for an API object, and
+    Kubernetes returns a 400.
     """
     if not isinstance(patch, dict):
         raise patch_errors.undecodable_patch(patch, "map[string]interface {}")
@@ -47,9 +47,9 @@ def _merge(target: Json, patch: Json) -> Json:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Objects inside a list lose their null members, as in Kubernetes; the RFC would keep them.
+    """Remove null members from objects inside a list, as Kubernetes does; the RFC would keep them.
 
-    Only a list that replaces an object keeps them there too.
+    Only a list that replaces an object keeps them, too.
     """
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]

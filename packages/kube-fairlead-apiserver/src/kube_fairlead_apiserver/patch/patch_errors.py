@@ -1,4 +1,4 @@
-"""The ways a patch can fail, with the code, reason and words of the Kubernetes API server.
+"""The errors of patches, with the code, reason and text of the Kubernetes API server.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/patch.go,
     sigs.k8s.io/json@v0.0.0-20250730193827-2d320260d730/internal/golang/encoding/json/decode.go
@@ -20,12 +20,12 @@ __all__ = [
 
 
 def too_deep(limit: int) -> errors.BadRequest:
-    """Nested deeper than the server is willing to follow."""
+    """The document nests deeper than the limit."""
     return errors.BadRequest(f"error decoding patch: exceeded max depth of {limit}")
 
 
 def too_many_operations(limit: int, got: int) -> errors.RequestEntityTooLarge:
-    """More operations than one JSON patch may have."""
+    """The JSON patch has more operations than the limit."""
     return errors.request_entity_too_large(f"The allowed maximum operations in a JSON patch is {limit}, got {got}")
 
 
@@ -37,16 +37,16 @@ def undecodable_patch(value: Any, wanted: str) -> errors.BadRequest:
 
 
 def undecodable_field(value: Any, field: str) -> errors.BadRequest:
-    """A field of a patch operation has the wrong type; all that are checked are strings."""
+    """A field of a patch operation has the wrong type; all checked fields are strings."""
     return errors.BadRequest(
         f"error decoding patch: json: cannot unmarshal {_json_type(value)} into Go struct field {field} of type string"
     )
 
 
 def unprocessable(detail: str) -> errors.Invalid:
-    """The patch is well formed but does not fit this object.
+    """The patch is well-formed but does not apply to this object.
 
-    Kubernetes says no more than this message; the cause beside it is ours, and kubectl prints it.
+    Kubernetes has only this message. The cause beside it is an addition, and kubectl prints it.
     """
     return errors.Invalid(
         "the server rejected our request due to an error in our request",

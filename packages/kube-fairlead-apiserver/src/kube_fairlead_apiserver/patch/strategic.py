@@ -1,10 +1,10 @@
-"""Strategic merge patch: a merge patch that knows which lists merge, and by which key.
+"""Strategic merge patch: a merge patch that merges some lists by a key.
 
-The schema says how a field merges (`patch_strategies`, `patch_merge_key`); directives in the patch refine it:
-`$patch: replace | delete` for a map or a list item, `$retainKeys` for the members a map may keep,
+The schema determines how a field merges (`patch_strategies`, `patch_merge_key`). Directives in the patch refine it:
+`$patch: replace | delete` for a map or a list item, `$retainKeys` for the members that a map may keep,
 `$deleteFromPrimitiveList/<field>` and `$setElementOrder/<field>` for lists.
 
-Kubernetes answers some malformed patches with 500; here every malformed patch is the client's error.
+Kubernetes answers some malformed patches with a 500; here every malformed patch is the client's error.
 
 Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/strategicpatch/patch.go,
     k8s.io/apimachinery@v0.36.4/pkg/util/strategicpatch/meta.go,
@@ -26,7 +26,7 @@ from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 __all__ = ["MAX_REPEATED", "apply_strategic_merge_patch"]
 
 
-MAX_REPEATED = 16  # changes of one list item: each goes through the whole item
+MAX_REPEATED = 16  # changes of one list item: each walks the whole item
 
 _DIRECTIVE = "$patch"
 _RETAIN_KEYS = "$retainKeys"
@@ -36,7 +36,7 @@ _DROPPED: Any = object()
 
 
 def apply_strategic_merge_patch(node: SchemaNode, document: Json, patch: Any) -> Json:
-    """The document after the patch; `node` is the schema of its kind."""
+    """Apply the patch to the document; `node` is the schema of its kind."""
     if not isinstance(patch, dict):
         raise patch_errors.undecodable_patch(patch, "map[string]interface {}")
     ensure_depth(patch)
@@ -103,7 +103,7 @@ def _retain_keys(merged: Json, patch: Json) -> None:
 
 
 def _field_of(key: str, directive: str) -> str:
-    """The field a parallel list is for: `$setElementOrder/containers` is for containers."""
+    """Return the field that a parallel list is for: `$setElementOrder/containers` is for containers."""
     prefix, slash, field = key.partition("/")
     if prefix != directive or not slash:
         name = "primitive list" if directive == _DELETE_PRIMITIVES else "setElementOrder list"
@@ -122,7 +122,7 @@ def _delete_primitives(merged: Json, field: str, unwanted: Any) -> None:
 
 
 def _merge_ordered_lists(node: SchemaNode, merged: Json, patch: Json) -> set[str]:
-    """Merge the lists whose order the patch sets; returns their names, for they are done then."""
+    """Merge the lists whose order the patch sets; returns their names."""
     done: set[str] = set()
     for directive, order in patch.items():
         if not directive.startswith(_ORDER):
@@ -137,7 +137,7 @@ def _merge_ordered_lists(node: SchemaNode, merged: Json, patch: Json) -> set[str
                 raise errors.BadRequest(f"expected a []interface {{}}, but received a {go_type(value)}")
         if change is None:
             if name in patch:
-                continue  # null deletes the list; there is nothing to order
+                continue  # null deletes the list, so there is nothing to order
             if current is None:
                 continue
             items = current
@@ -155,7 +155,7 @@ def _merge_ordered_lists(node: SchemaNode, merged: Json, patch: Json) -> set[str
 
 
 def _check_order(change: list[Any], order: list[Any], merge_key: str) -> None:
-    """The items of the change must all appear in the order list, in that order; deletions do not count."""
+    """Check that the order list has all items of the change, in the same order; deletions do not count."""
     if not order or not change:
         return
     wanted = [item for item in change if not (isinstance(item, dict) and _DIRECTIVE in item)]
@@ -201,7 +201,7 @@ def _merge_list(field: SchemaNode, original: list[Any], change: list[Any]) -> li
 def _without_directed_items(
     original: list[Any], change: list[Any], merge_key: str
 ) -> tuple[list[Any], list[Any] | None]:
-    """Carry out the items that are directives. A replaced list comes back with None: nothing is left to merge."""
+    """Apply the items that are directives. For a replaced list, the second value is None: nothing is left to merge."""
     wanted: list[Any] = []
     keys: list[Any] = []
     unwanted: set[Any] = set()
@@ -213,7 +213,7 @@ def _without_directed_items(
             case "delete":
                 key = _key(item, merge_key)
                 keys = keys or [_rank_key(old, merge_key) for old in original]
-                if not isinstance(key, (dict, list)):  # no item that is stored has such a key
+                if not isinstance(key, (dict, list)):  # no stored item has such a key
                     unwanted.add(key)
             case "replace":
                 replace = True
@@ -229,7 +229,10 @@ def _without_directed_items(
 
 
 def _arranged(items: list[Any], order: list[Any], server_order: list[Any], merge_key: str) -> list[Any]:
-    """Items the client ordered come in its order, the others in the server's, interleaved as the server had them."""
+    """Order the items.
+
+    Those of the client in its order, the others in the server's, interleaved as the server had them.
+    """
     wanted_rank = {_rank_key(item, merge_key): rank for rank, item in reversed(list(enumerate(order)))}
     server_rank = {_rank_key(item, merge_key): rank for rank, item in reversed(list(enumerate(server_order)))}
     wanted: list[Any] = []
@@ -257,7 +260,7 @@ def _arranged(items: list[Any], order: list[Any], server_order: list[Any], merge
 
 
 def _key(item: Any, merge_key: str) -> Any:
-    """What makes an item the same item: the value of its merge key, or a primitive itself."""
+    """Return the identity of an item: the value of its merge key, or a primitive itself."""
     if not merge_key:
         return _typed(item)
     if not isinstance(item, dict):
@@ -277,12 +280,12 @@ def _rank_key(item: Any, merge_key: str) -> Any:
 
 
 def _typed(value: Any) -> Any:
-    """A primitive that compares as JSON does: true is not 1."""
+    """Return a primitive that compares as JSON does: true is not 1."""
     return (type(value), value) if isinstance(value, (bool, float)) else value
 
 
 def _positions(items: list[Any], merge_key: str) -> dict[Any, int]:
-    """Where the first item with each key stands."""
+    """Return the position of the first item with each key."""
     positions: dict[Any, int] = {}
     for position, item in enumerate(items):
         positions.setdefault(_rank_key(item, merge_key), position)
@@ -304,7 +307,7 @@ def _kinds(items: list[Any]) -> set[type]:
 
 
 def _cleaned(value: Any) -> Any:
-    """A part of the patch that meets nothing in the original: without its nulls and what its directives are about."""
+    """Return a part of the patch that merges with nothing: without its nulls and without its directives."""
     if isinstance(value, dict):
         if _DIRECTIVE in value:
             return _DROPPED
@@ -317,7 +320,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def _as_it_is(value: Any) -> Any:
-    """A part of the patch that replaces the original: directives in it have no meaning and only vanish."""
+    """Return a part of the patch that replaces the original: its directives have no meaning and are removed."""
     if isinstance(value, dict):
         return {name: _as_it_is(member) for name, member in value.items() if _is_content(name, member)}
     if isinstance(value, list):

@@ -1,6 +1,7 @@
-"""A bound on how many values a JSON body holds, found before it is decoded.
+"""Limits the number of values in a JSON body, before the body is decoded.
 
-A body of 3 MB can hold a million empty lists, which take a hundred times its size, and seconds of the event loop.
+A body of 3 MB can hold a million empty lists, which take a hundred times its size in memory, and seconds of the event
+loop.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ _TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
 class TooManyValues(ValueError):
-    """The body holds more than this server is willing to read."""
+    """The body has more values than the limit."""
 
 
 def ensure_few_values(data: bytes) -> None:
     """Raise TooManyValues when there are more items and members than the limit.
 
-    Each but the first of a list or an object brings a comma, and the first what opens it. Text may hold these too, so
-    where there seem to be too many, they are counted again without it.
+    Each item but the first of a list or an object has a comma before it, and the first a bracket. Strings may contain
+    these characters, too: if there seem to be too many, they are counted again without strings.
     """
     if _marks(data, 0, len(data)) <= MAX_VALUES:
         return

@@ -1,4 +1,4 @@
-"""Structural schemas: what an object of a kind may hold, and what the server makes of it.
+"""Structural schemas: validation, defaults and pruning of objects.
 
-Pure functions over plain JSON values and a compiled `model.Node`. No storage, no requests.
+Pure functions over plain JSON values and a compiled `model.SchemaNode`. No storage, no requests.
 """

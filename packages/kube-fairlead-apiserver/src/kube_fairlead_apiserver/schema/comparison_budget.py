@@ -1,10 +1,10 @@
-"""How much work one validation may take.
+"""Limits the work of one validation.
 
-Each level of `anyOf`, `allOf`, `oneOf` or `not` multiplies the schemas that a value is compared with. A small object
-and a small schema can so take hours. What is compared inside of those is counted, and ends after a bounded number.
+Each level of `anyOf`, `allOf`, `oneOf` or `not` multiplies the schemas that a value is compared with. So a small object
+and a small schema can take hours. The comparisons below these junctors are counted and limited.
 
-CEL rules have Kubernetes' budget, which bounds what cel-go does, and here bounds the time only roughly. So an object is
-validated beside the event loop as soon as its rules may go through lists of it, however small it is.
+CEL rules have Kubernetes' cost budget, which limits cel-go's work, and here limits the time only roughly. So an object
+is validated in a thread beside the event loop when its rules may loop over its lists, however small it is.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import Any
 
 __all__ = ["EXPLAINED", "MOST_COMPARISONS", "TooCostly", "count_loops", "count_parts", "limited", "spend"]
 
-# An object of 200,000 values, the most a body may have, is within it with ten alternatives for each value.
+# An object of 200,000 values, the maximum of a body, needs less with ten alternatives for each value.
 MOST_COMPARISONS = 2_000_000
-# To say what is wrong takes so many times as long as to see that something is.
+# Explaining the errors takes so many times as long as detecting one.
 EXPLAINED = 20
-# What makes CEL go through a list: macros, and functions that compare each element with each.
+# CEL loops over a list in macros, and in functions that compare all elements with each other.
 _LOOPS = re.compile(
     r"\b(?:all|exists|exists_one|existsOne|filter|map|sortBy|transformList|transformMap|transformMapEntry)\s*\("
     r"|\bsets\s*\."
 )
-_LOOP = 64  # steps, of each loop that goes around a rule or is in it
+_LOOP = 64  # steps of each loop around or in a rule
 _MOST_LOOPS = 4
 _JUNCTORS = ("allOf", "anyOf", "oneOf")
 
 
 class TooCostly(Exception):
-    """The validation takes more comparisons than it may."""
+    """The validation needs more comparisons than its limit."""
 
 
 class _ComparisonBudget(threading.local):
-    """One for each thread: a large object may be validated beside a small one."""
+    """The rest of the budget, for each thread: a large object may be validated beside a small one."""
 
     left: float = float("inf")
 
@@ -46,7 +46,7 @@ _effort = _ComparisonBudget()
 
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
-    """Inside of it, `spend` raises TooCostly after `MOST_COMPARISONS`."""
+    """Within this context, `spend` raises TooCostly after `MOST_COMPARISONS`."""
     _effort.left = MOST_COMPARISONS
     try:
         yield
@@ -55,20 +55,20 @@ def limited() -> Iterator[None]:
 
 
 def spend(comparisons: int) -> None:
-    """A value is compared with so many schemas."""
+    """Charge the comparison of a value with so many schemas."""
     _effort.left -= comparisons
     if _effort.left < 0:
         raise TooCostly
 
 
 def count_parts(schema: Mapping[str, Any]) -> int:
-    """With how many schemas below junctors one value is compared at most."""
+    """Return the maximum number of schemas below junctors that one value is compared with."""
     own = sum(_count_below(part) for part in _parts(schema))
     return max([own, *(count_parts(child) for child in _children(schema))])
 
 
 def count_loops(schema: Mapping[str, Any], around: int = 0) -> int:
-    """As how many steps for each byte of an object its rules count; 0 where they go through no list of it."""
+    """Return the estimated steps of an object's rules for each byte of it; 0 when they loop over no list."""
     steps = 0
     for rule in schema.get("x-kubernetes-validations") or ():
         loops = around + sum(len(_LOOPS.findall(rule.get(text) or "")) for text in ("rule", "messageExpression"))

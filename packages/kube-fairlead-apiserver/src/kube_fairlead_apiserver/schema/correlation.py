@@ -1,7 +1,7 @@
-"""Pairing each part of an updated object with the part of the old object that it was.
+"""Correlates each part of an updated object with the same part of the old object.
 
-Ratcheting and transition rules both ask "what was here before?". Fields pair by name, items of a list by their map
-keys; items of any other list pair with nothing.
+Ratcheting and transition rules need the old value. Fields correlate by name, items of a list by their map keys; items
+of any other list correlate with nothing.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/common/equality.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/validation/ratcheting.go
@@ -17,7 +17,7 @@ __all__ = ["CorrelatedValue", "map_key", "same_json"]
 
 
 class CorrelatedValue:
-    """A new value and the old one in its place. A part that has no old counterpart is no Pair but None."""
+    """A new value and the old value in its place. A part without an old counterpart has None instead."""
 
     __slots__ = ("_equal", "_old_items", "new", "node", "old")
 
@@ -29,7 +29,7 @@ class CorrelatedValue:
         self._old_items: dict[Any, Any] | None = None
 
     def field(self, name: str) -> CorrelatedValue | None:
-        """The pair of one field of two objects."""
+        """Correlate one field of two objects."""
         if self.new.__class__ is not dict or self.old.__class__ is not dict:
             return None
         if name not in self.new or name not in self.old:
@@ -38,7 +38,7 @@ class CorrelatedValue:
         return None if child is None else CorrelatedValue(child, self.new[name], self.old[name])
 
     def item(self, index: int) -> CorrelatedValue | None:
-        """The pair of one item of two lists of type map."""
+        """Correlate one item of two lists of type map."""
         node = self.node
         if node.list_type != "map" or node.items is None:
             return None
@@ -54,7 +54,7 @@ class CorrelatedValue:
         return None if old is None else CorrelatedValue(node.items, self.new[index], old)
 
     def unchanged(self) -> bool:
-        """Whether both values are the same, a list of type map whatever the order of its items."""
+        """Return whether both values are equal; the order of a list of type map does not count."""
         if self._equal is None:
             self._equal = self._compare()
         return self._equal
@@ -73,7 +73,7 @@ class CorrelatedValue:
 
 
 def map_key(node: SchemaNode, item: Any) -> tuple[Any, ...] | None:
-    """What identifies an item of a list of type map; None when a key is missing or no scalar."""
+    """Return the identity of an item of a list of type map; None when a key is missing or not a scalar."""
     if item.__class__ is not dict or not node.list_map_keys:
         return None
     key: list[Any] = []
@@ -86,7 +86,7 @@ def map_key(node: SchemaNode, item: Any) -> tuple[Any, ...] | None:
 
 
 def same_json(left: Any, right: Any) -> bool:
-    """Equality of JSON values as Go compares them: true is not 1 and 1.0 is not 1."""
+    """Compare JSON values as Go does: true is not 1 and 1.0 is not 1."""
     if left.__class__ is not right.__class__:
         return False
     if left.__class__ is dict:

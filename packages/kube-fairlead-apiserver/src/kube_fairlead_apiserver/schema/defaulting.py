@@ -1,7 +1,7 @@
-"""Filling in what a schema says is there when the client said nothing.
+"""Applies the defaults of a schema.
 
-As Kubernetes does it: a null where null is not allowed counts as nothing said. Without a default it is removed,
-with one it is replaced.
+As in Kubernetes, a null where null is not allowed is the same as an absent value. With a default it is replaced,
+without one it is removed.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/defaulting/algorithm.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/defaulting/prunenulls.go
@@ -19,7 +19,7 @@ __all__ = ["apply_defaults", "copy_json", "prune_nulls"]
 
 
 def apply_defaults(node: SchemaNode, value: Any, *, nulls: bool = True) -> None:
-    """Default value in place; with ``nulls`` first remove the nulls that nothing allows and nothing replaces."""
+    """Apply defaults in place; with ``nulls`` remove first the nulls that are not allowed and have no default."""
     if nulls:
         _prune_nulls(node, value)
     if _has_defaults(node):
@@ -32,7 +32,7 @@ def prune_nulls(node: SchemaNode, value: Any) -> None:
 
 
 def copy_json(value: Any) -> Any:
-    """A deep copy of a JSON value, many times faster than copy.deepcopy."""
+    """Return a deep copy of a JSON value, many times faster than copy.deepcopy."""
     return msgspec.to_builtins(value)
 
 
@@ -92,10 +92,10 @@ def _default_object(node: SchemaNode, value: dict[str, Any]) -> None:
 
 
 def _has_defaults(node: SchemaNode) -> bool:
-    """Whether any default hides in this subtree; found once per node, so that most subtrees are never walked."""
+    """Return whether this subtree has a default; computed once per node, so that most subtrees are never walked."""
     known = node.defaults_below
     if known is None:
-        node.defaults_below = True  # what a recursive schema sees while it is still being asked
+        node.defaults_below = True  # for a recursive schema, until the result is known
         known = node.defaults_below = any(
             child.default is not None or _has_defaults(child)
             for child in (*node.properties.values(), node.additional, node.items)

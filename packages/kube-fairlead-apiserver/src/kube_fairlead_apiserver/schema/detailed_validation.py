@@ -1,8 +1,8 @@
-"""The exact errors of an invalid value: the slow and precise half of validation.
+"""Finds the exact errors of an invalid value: the slow and precise part of validation.
 
-The errors, their order, their texts and the choice among failed alternatives follow kube-openapi, which Kubernetes
-validates custom resources with. Each step counts what matched, because of several failed alternatives of an anyOf
-or oneOf the one that matched most explains itself.
+The errors, their order, their texts and the choice among failed alternatives follow kube-openapi, which Kubernetes uses
+for custom resources. Each step counts what matched: of several failed alternatives of an anyOf or oneOf, the errors of
+the one that matched most are reported.
 
 Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/schema.go,
     k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/schema_props.go,
@@ -30,8 +30,8 @@ from kube_fairlead_apiserver.schema.model import SchemaNode, compile_schema
 
 __all__ = ["Findings", "expected_types", "explain", "in_enum", "number_holds"]
 
-_MAX_CHARACTERS = 2 * MAX_PROBLEM_CHARACTERS  # of messages; most stand in the answer a little shorter
-_TYPES: dict[type, tuple[str, str]] = {  # of a decoded value: its JSON type, and the format Go infers from it
+_MAX_CHARACTERS = 2 * MAX_PROBLEM_CHARACTERS  # of messages; most are a little shorter in the response
+_TYPES: dict[type, tuple[str, str]] = {  # of a decoded value: its JSON type, and the format that Go infers from it
     bool: ("boolean", ""),
     dict: ("object", ""),
     float: ("number", "float64"),
@@ -42,7 +42,7 @@ _TYPES: dict[type, tuple[str, str]] = {  # of a decoded value: its JSON type, an
 
 
 class Findings:
-    """Errors of one value by their kube-openapi message, which identifies duplicates, and how much matched."""
+    """The errors of one value by their kube-openapi message, which identifies duplicates, and the number of matches."""
 
     __slots__ = ("_size", "base", "errors", "matches")
 
@@ -53,33 +53,36 @@ class Findings:
         self._size = 0
 
     def path(self, name: str) -> FieldPath:
-        """Where an error about the value of that name belongs."""
+        """Return the path of an error about the value of that name."""
         name = name.removeprefix(".")
         return self.base.child(name) if name else self.base
 
     def add(self, message: str, error: FieldError) -> None:
-        """Take an error, unless one with that message is there, or more are than an answer can hold."""
+        """Add an error, unless one with that message exists or the response can hold no more."""
         if self._size <= _MAX_CHARACTERS and message not in self.errors:
             self._size += len(message)
             self.errors[message] = error
 
     def general(self, message: str) -> None:
-        """Take an error that kube-openapi ties to no field."""
+        """Add an error that kube-openapi relates to no field."""
         self.add(message, FieldError.invalid(self.base, "", message))
 
     def invalid(self, name: str, value: Any, message: str) -> None:
-        """Take an error about a bad value."""
+        """Add an error about an invalid value."""
         self.add(message, FieldError.invalid(self.path(name), "" if value is None else value, message))
 
     def merge(self, other: Findings) -> None:
-        """Take everything that another value's findings hold."""
+        """Add the findings of another value."""
         for message, error in other.errors.items():
             self.add(message, error)
         self.matches += other.matches
 
 
 def explain(node: SchemaNode, name: str, value: Any, base: FieldPath, pair: CorrelatedValue | None = None) -> Findings:
-    """All that is wrong with a value, called ``name`` below ``base``; with a pair, unchanged parts are excused."""
+    """Return all errors of a value, named ``name`` below ``base``.
+
+    With a correlated old value, unchanged parts are excused.
+    """
     found = Findings(base)
     if value is None:
         _explain_type(node, name, value, found)
@@ -122,7 +125,7 @@ def _explain_present(node: SchemaNode, name: str, value: Any, found: Findings, p
 
 
 def expected_types(node: SchemaNode) -> tuple[tuple[str, ...], str]:
-    """The JSON types a node allows (none = any) and the format it asks for, if Kubernetes knows that."""
+    """Return the JSON types that a node allows (none = any) and its format, if Kubernetes knows it."""
     if node.int_or_string:
         return ("integer", "string"), string_formats.known_format(node.format, "")
     types = (node.type,) if node.type else ()
@@ -148,7 +151,7 @@ def _explain_type(node: SchemaNode, name: str, value: Any, found: Findings) -> N
     if format_name and not textual and not matches and inferred != format_name:
         _wrong_type(name, format_name, inferred, found)
     elif matches or (format_name and textual and "number" not in types and "integer" not in types):
-        found.matches += 1  # kube-openapi leaves a string's format, and by accident a list, to others
+        found.matches += 1  # kube-openapi checks a string's format elsewhere, and by accident does not check a list
     else:
         _wrong_type(name, wanted, actual, found)
 
@@ -223,7 +226,7 @@ def _explain_string(node: SchemaNode, name: str, value: str, found: Findings) ->
 
 
 def number_holds(node: SchemaNode, value: float) -> bool:
-    """Whether a number has the node's type and keeps its bounds."""
+    """Return whether a number has the node's type and is within its bounds."""
     found = Findings(FieldPath())
     value = numbers.go_number(value)
     if any(expected_types(node)):
@@ -300,7 +303,7 @@ def _explain_enum(node: SchemaNode, name: str, value: Any, found: Findings) -> N
 
 
 def in_enum(value: Any, allowed: list[Any]) -> bool:
-    """Whether a value is in an enum. Null never is; a number is converted to the allowed number's type first."""
+    """Return whether a value is in an enum. Null never is; a number is converted to the allowed number's type first."""
     if value is None:
         return False
     if value.__class__ is int or value.__class__ is float:

@@ -1,7 +1,7 @@
-"""Finding fields that a JSON body names twice, for strict field validation.
+"""Finds duplicate fields in a JSON body, for strict field validation.
 
-A decoder keeps the last of two equal keys and says nothing. Nearly no body has any, so counting comes first: only
-when a body may hold more keys than its decoded value is it read again with every pair kept.
+A decoder silently keeps the last of two equal keys. Almost no body has duplicates, so keys are counted first. Only when
+a body may have more keys than its decoded value is it read again, with every pair kept.
 
 Upstream: sigs.k8s.io/json@v0.0.0-20250730193827-2d320260d730/internal/golang/encoding/json/kubernetes_patch.go
 """
@@ -20,19 +20,19 @@ __all__ = ["duplicate_fields"]
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object as its pairs, of a type that differs from an array's."""
+    """An object as a list of pairs, of a type that differs from an array's."""
 
 
 def duplicate_fields(body: bytes, decoded: Any) -> list[str]:
-    """Paths of fields that occur more than once (``spec.foo``, ``spec.list[0].bar``), each once, in body order.
+    """Return the paths of duplicate fields (``spec.foo``, ``spec.list[0].bar``), each once, in body order.
 
-    ``decoded`` is what the body was decoded to.
+    ``decoded`` is the decoded body.
     """
-    # Every key brings a colon, and colons inside of text are the same on both sides unless they are spelled \u003a.
+    # Every key has a colon, and colons inside strings are the same on both sides unless they are written as \u003a.
     if body.count(b":") == msgspec.json.encode(decoded).count(b":") and rb"\u" not in body:
         return []
     found: dict[str, None] = {}
-    # Numbers stay text: only keys matter, and Python refuses to convert very long ones.
+    # Numbers stay text: only keys matter, and Python rejects very long numbers.
     _walk(json.loads(body, object_pairs_hook=_Pairs, parse_int=str, parse_float=str), "", found)
     return list(found)
 

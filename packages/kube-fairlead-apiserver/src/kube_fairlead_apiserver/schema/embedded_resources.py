@@ -1,4 +1,4 @@
-"""Resources embedded in a resource (``x-kubernetes-embedded-resource``): their type and metadata.
+"""Validates the type and metadata of embedded resources (``x-kubernetes-embedded-resource``).
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/objectmeta/algorithm.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/objectmeta/validation.go,
@@ -18,9 +18,9 @@ __all__ = ["coerce_embedded", "validate_embedded"]
 
 
 def coerce_embedded(node: SchemaNode, value: Any, *, root: bool = True) -> tuple[FieldError | None, list[str]]:
-    """Bring type and metadata of embedded resources into Go's form in place; with ``root`` value's own as well.
+    """Convert type and metadata of embedded resources to Go's form in place; with ``root`` those of value as well.
 
-    Returns the first error and the sorted paths of unknown metadata fields, which are gone.
+    Returns the first error and the sorted paths of unknown metadata fields, which are removed.
     """
     unknown: list[str] = []
     try:
@@ -70,7 +70,7 @@ def _coerce_type_and_metadata(value: dict[str, Any], path: FieldPath, unknown: l
 def validate_embedded(
     node: SchemaNode, value: Any, path: FieldPath | None = None, *, root: bool = False
 ) -> list[FieldError]:
-    """What is wrong with the type and metadata of embedded resources, with ``root`` of value itself as well."""
+    """Return the errors in type and metadata of embedded resources; with ``root`` those of value as well."""
     if not root and not _embedded_below(node):
         return []
     return _validate(node, value, path or FieldPath(), embedded=root or node.embedded_resource)
@@ -128,10 +128,13 @@ def _validate_metadata(value: dict[str, Any], path: FieldPath) -> list[FieldErro
 
 
 def _embedded_below(node: SchemaNode) -> bool:
-    """Whether an embedded resource hides here; asked once per node, so that most objects are never walked."""
+    """Return whether this subtree has an embedded resource.
+
+    Computed once per node, so that most objects are never walked.
+    """
     known = node.embedded_below
     if known is None:
-        node.embedded_below = True  # what a recursive schema sees while it is still being asked
+        node.embedded_below = True  # for a recursive schema, until the result is known
         known = node.embedded_below = node.embedded_resource or any(
             _embedded_below(child)
             for child in (*node.properties.values(), node.additional, node.items)

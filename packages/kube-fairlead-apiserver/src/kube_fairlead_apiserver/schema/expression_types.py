@@ -1,7 +1,7 @@
-"""The type of what a schema describes, as Kubernetes shows it to expressions.
+"""Converts a schema to a CEL type, as Kubernetes declares it for expressions.
 
-What has no schema (x-kubernetes-preserve-unknown-fields, a list without items) is invisible inside an object; asked
-for by itself it is ``dyn``. An int-or-string is ``dyn`` everywhere.
+A part without a schema (x-kubernetes-preserve-unknown-fields, a list without items) is invisible inside an object; by
+itself it is ``dyn``. An int-or-string is ``dyn`` everywhere.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/common/schemas.go,
     k8s.io/apiserver@v0.36.4/pkg/cel/common/adaptor.go,
@@ -28,7 +28,7 @@ _KEYWORD_TOKENS = frozenset({"true", "false", "null", "in"})
 
 
 def from_schema(node: model.SchemaNode, *, name: str = "object", resource_root: bool = False) -> types.CelType:
-    """The type for values of this node; ``name`` is what compile errors call it.
+    """Return the type of this node's values; ``name`` is its name in compile errors.
 
     ``resource_root`` adds apiVersion, kind and metadata.name, which every resource has.
     """
@@ -53,7 +53,7 @@ def _exposed(node: model.SchemaNode, name: str, *, resource_root: bool) -> types
 
 
 def _is_map(node: model.SchemaNode) -> bool:
-    # additionalProperties: true compiles to ANYTHING, which says nothing about the values.
+    # additionalProperties: true compiles to ANYTHING, which does not describe the values.
     return node.additional is not None and node.additional is not model.ANYTHING
 
 
@@ -135,7 +135,7 @@ def _object_type(node: model.SchemaNode, name: str, origin: model.SchemaNode) ->
 
 
 def _expecting(kind: type, noun: str, type_name: str, convert: Callable[[Any], Any]) -> types.Adapter:
-    """Convert JSON of the right kind, refuse any other; null stands for itself where a schema allows it."""
+    """Convert JSON of the right type and reject any other; null is allowed where the schema allows it."""
 
     def adapt(value: Any) -> Any:
         if isinstance(value, kind):

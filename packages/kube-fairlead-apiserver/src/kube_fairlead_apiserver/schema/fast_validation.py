@@ -1,7 +1,7 @@
-"""Whether a value satisfies a schema: the fast half of validation.
+"""Checks whether a value satisfies a schema: the fast part of validation.
 
-Each node becomes one closure, made once, that answers yes or no and stops at the first no. Why not is asked of
-`detailed_validation`, which decides: the two must agree, and a property test holds them to it.
+Each node is compiled once into a closure that returns whether a value is valid, and stops at the first failure.
+`detailed_validation` finds the errors, and it decides: both must agree, which a property test verifies.
 
 Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/schema.go
 """
@@ -33,11 +33,11 @@ _CLASSES: dict[str, type] = {
 
 
 def checker(node: SchemaNode) -> Check:
-    """The node's check, compiled at the first call."""
+    """Return the node's check, compiled at the first call."""
     if node.checker is None:
 
         def again(value: Any) -> bool:
-            # What a recursive schema binds while its own check is still being made.
+            # For a recursive schema, until its own check is compiled.
             return checker(node)(value)
 
         node.checker = again
@@ -46,7 +46,7 @@ def checker(node: SchemaNode) -> Check:
 
 
 def _compile(node: SchemaNode) -> Check:
-    """One test per JSON type that the node allows, then what holds for every type."""
+    """Compile one test per allowed JSON type, then the tests for every type."""
     types, format_name = expected_types(node)
     by_class: dict[type, Check | None] = {}
     for cls in (str, bool, int, float, list, dict):
@@ -71,7 +71,7 @@ def _compile(node: SchemaNode) -> Check:
 
 
 def _compile_single(by_class: dict[type, Check | None], *, accepts_null: bool) -> Check:
-    """The common case of one type and no junctors, without a lookup."""
+    """Compile the common case of one type and no junctors, without a lookup."""
     ((cls, test),) = by_class.items()
     if test is None:
         return lambda value: value.__class__ is cls or (value is None and accepts_null)
@@ -83,7 +83,7 @@ def _compile_single(by_class: dict[type, Check | None], *, accepts_null: bool) -
 
 
 def _compile_text(node: SchemaNode, *, accepts_null: bool) -> Check:
-    """The most common leaf of all: text of bounded length."""
+    """Compile the most common leaf: a string of bounded length."""
     longest, shortest = node.source.get("maxLength"), node.source.get("minLength")
     if longest is None and shortest is None:
         return lambda value: value.__class__ is str or (value is None and accepts_null)
@@ -97,7 +97,7 @@ def _compile_text(node: SchemaNode, *, accepts_null: bool) -> Check:
 
 def _allows(cls: type, types: tuple[str, ...], format_name: str) -> bool:
     if not types:
-        # A format without a type still refuses what is neither text nor of that format.
+        # A format without a type still rejects a value that is neither text nor of that format.
         return not format_name or cls in {str, list}
     if any(_CLASSES.get(name) is cls for name in types):
         return True
@@ -121,7 +121,7 @@ def _compile_class(node: SchemaNode, cls: type, format_name: str) -> Check | Non
 
 
 def _compile_rest(node: SchemaNode) -> Check | None:
-    """Enum and junctors, which look at values of any type."""
+    """Compile enum and junctors, which apply to values of any type."""
     tests: list[Check] = []
     source = node.source
     if allowed := source.get("enum"):
@@ -180,7 +180,7 @@ def _compile_string(node: SchemaNode, format_name: str) -> Check | None:
 
 
 def _compile_number(node: SchemaNode) -> Check:
-    """Integers within plain bounds at once; floats, huge integers and failures as `detailed_validation` judges them."""
+    """Check integers within plain bounds here; `detailed_validation` checks floats, huge integers and failures."""
     source = node.source
     low, high = -(2**63), 2**63 - 1
     if node.type == "integer" and node.format == "int32":

@@ -1,4 +1,4 @@
-"""Paths into a schema, as written in ``fieldPath`` of a rule and in ``selectableFields``: ``.spec.foo['b.r']``.
+"""Parses paths into a schema, as in ``fieldPath`` of a rule and in ``selectableFields``: ``.spec.foo['b.r']``.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/cel/validation.go
 """
@@ -18,7 +18,7 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 def resolve_field_path(text: str, node: SchemaNode, *, brackets: bool = True) -> tuple[FieldPath, SchemaNode]:
-    """The path in canonical form and the node it leads to; a ValueError says in Kubernetes' words what is wrong."""
+    """Return the path in canonical form and its node; a ValueError has Kubernetes' error text."""
     path = FieldPath()
     pieces = iter(_TOKEN.findall(text))
     for piece in pieces:

@@ -1,8 +1,8 @@
-"""Bringing a built-in object into shape, as a typed decoder would: what does not fit is refused, the rest is canonical.
+"""Converts a built-in object to the form that a typed Go decoder gives it, and rejects values of the wrong type.
 
-Kubernetes decodes built-in kinds into Go structs. So a string where a number belongs is a bad request, not an invalid
-object; a null says nothing, and nor does an empty value in most fields that are optional; and quantities and times
-come back in their canonical spelling.
+Kubernetes decodes built-in kinds into Go structs. So a string in place of a number is a bad request, not an invalid
+object. A null is the same as an absent value, and so is an empty value in most optional fields. Quantities and times
+are returned in their canonical form.
 
 Upstream: k8s.io/apimachinery@v0.36.4/pkg/runtime/serializer/json/json.go,
     sigs.k8s.io/json@v0.0.0-20250730193827-2d320260d730/internal/golang/encoding/json/decode.go
@@ -31,9 +31,9 @@ _NOT_BASE64 = re.compile("[^A-Za-z0-9+/]")
 
 
 class TypeMismatch(ValueError):
-    """A value that does not fit its type; the message is that of Go's decoder.
+    """A value does not have the type of its field; the message is that of Go's decoder.
 
-    `path` is where the value is, as far as it is known: each caller prepends its field.
+    `path` is the path of the value, as far as it is known: each caller prepends its field.
     """
 
     def __init__(self, before: str, after: str | None = None) -> None:
@@ -47,9 +47,9 @@ class TypeMismatch(ValueError):
 
 
 def conform(node: SchemaNode, value: Any, known: Any = None) -> bool:
-    """Bring an object into the form in which its type holds it, in place; returns whether the type has all its fields.
+    """Convert an object in place to the form of its type; returns whether the type has all its fields.
 
-    What is the very same object as in ``known``, at the same place, is taken to be in shape already.
+    A part that is the same Python object as in ``known``, at the same place, is converted already.
     """
     unsure: list[SchemaNode] = []
     _fit(node, value, known, unsure)
@@ -57,10 +57,10 @@ def conform(node: SchemaNode, value: Any, known: Any = None) -> bool:
 
 
 def _fit(node: SchemaNode, value: Any, known: Any, unsure: list[SchemaNode]) -> Any:
-    """The value as its type holds it. Objects and lists are changed in place.
+    """Return the value in the form of its type. Objects and lists are changed in place.
 
-    A node that may not know all that is in its value goes to ``unsure``: for most objects none does, and they need not
-    be walked again to remove what is unknown.
+    A node that may lack fields of its value is added to ``unsure``. For most objects there is none, and they are not
+    walked again to prune unknown fields.
     """
     cls = value.__class__
     kind = node.type
@@ -110,7 +110,7 @@ def _object(node: SchemaNode, value: dict[str, Any], known: Mapping[str, Any], u
             if (cls is str and child.type == "string" and not child.format) or (
                 cls is bool and child.type == "boolean"
             ):
-                continue  # most of what an object holds
+                continue  # most values of an object
             was = known.get(key)
             if was is item:
                 continue
@@ -193,7 +193,7 @@ def _quantity(value: Any) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _canonical(text: str) -> str:
-    # A cluster asks for the same few amounts again and again.
+    # A cluster uses the same few quantities many times.
     return str(Quantity.parse(text))
 
 

@@ -1,6 +1,6 @@
-"""JSON as Go reads it: bytes that are no UTF-8, and halves of surrogate pairs, are U+FFFD instead of an error.
+"""Decodes JSON as Go does: invalid UTF-8 and lone surrogates become U+FFFD instead of an error.
 
-What is well-formed is read once and pays nothing for that.
+Well-formed text is decoded once, without extra cost.
 
 Upstream: sigs.k8s.io/json@v0.0.0-20250730193827-2d320260d730/internal/golang/encoding/json/decode.go
 """
@@ -32,10 +32,10 @@ codecs.register_error(_ERRORS, _one_per_byte)
 
 
 def decode_json_text(data: bytes) -> tuple[Any, bytes]:
-    """The value of a JSON text, and the text as it was read.
+    """Return the value of a JSON text, and the text as it was decoded.
 
     Raises:
-        msgspec.DecodeError: it is none.
+        msgspec.DecodeError: the text is not JSON.
     """
     try:
         return msgspec.json.decode(data), data

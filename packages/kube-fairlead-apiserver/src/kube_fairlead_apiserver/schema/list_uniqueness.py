@@ -1,4 +1,4 @@
-"""Uniqueness in lists of type set (whole items) and map (their keys).
+"""Validates the uniqueness of items in lists of type set (whole items) and map (their keys).
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/listtype/validation.go
 """
@@ -15,7 +15,7 @@ __all__ = ["validate_lists"]
 
 
 def validate_lists(node: SchemaNode, value: Any, path: FieldPath | None = None) -> list[FieldError]:
-    """A Duplicate error for the second of each group of equal items, at any depth."""
+    """Return a Duplicate error for the second of each group of equal items, at any depth."""
     if value.__class__ is not dict or not _keyed_lists_below(node):
         return []
     return _walk(node, value, path or FieldPath())
@@ -51,7 +51,7 @@ def _validate_map(node: SchemaNode, value: list[Any], path: FieldPath) -> list[F
 
 
 def _repeated(items: list[Any]) -> list[int]:
-    """Where an item occurs for the second time; a third occurrence is not reported."""
+    """Return the positions where an item occurs for the second time; a third occurrence is not reported."""
     if len(items) < 2:
         return []
     seen: dict[Any, int] = {}
@@ -66,10 +66,13 @@ def _repeated(items: list[Any]) -> list[int]:
 
 
 def _keyed_lists_below(node: SchemaNode) -> bool:
-    """Whether a set or map list hides here; asked once per node, so that most objects are never walked."""
+    """Return whether this subtree has a set or map list.
+
+    Computed once per node, so that most objects are never walked.
+    """
     known = node.keyed_lists_below
     if known is None:
-        node.keyed_lists_below = True  # what a recursive schema sees while it is still being asked
+        node.keyed_lists_below = True  # for a recursive schema, until the result is known
         known = node.keyed_lists_below = node.list_type != "atomic" or any(
             _keyed_lists_below(child)
             for child in (*node.properties.values(), node.additional, node.items)

@@ -1,8 +1,8 @@
-"""One schema node, compiled: what custom resources and built-in kinds have in common.
+"""One compiled schema node, for custom resources and built-in kinds alike.
 
-Both come as OpenAPI v3 with the ``x-kubernetes-*`` extensions (a CRD brings its own, the built-in kinds are
-generated data). Pruning, defaulting, validation, strategic merge, server-side apply and field validation all
-walk this tree, so a rule about lists or maps is written once.
+Both are OpenAPI v3 with the ``x-kubernetes-*`` extensions: a CRD has its own, those of built-in kinds are generated
+data. Pruning, defaulting, validation, strategic merge, server-side apply and field validation all walk this tree, so a
+rule about lists or maps is written once.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/structural.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/convert.go
@@ -22,7 +22,7 @@ MapType = Literal["granular", "atomic"]
 
 @dataclasses.dataclass(slots=True, eq=False)
 class SchemaNode:
-    """One place in a schema tree. Trees may be recursive (JSONSchemaProps is), so compare by identity."""
+    """One node of a schema tree. Trees may be recursive (JSONSchemaProps is), so nodes compare by identity."""
 
     type: str = ""  # object, array, string, integer, number, boolean; "" = anything
     properties: dict[str, SchemaNode] = dataclasses.field(default_factory=dict)
@@ -34,9 +34,9 @@ class SchemaNode:
     has_default: bool = False
     preserve_unknown_fields: bool = False
     int_or_string: bool = False
-    is_quantity: bool = False  # a built-in amount such as 500m or 2Gi
+    is_quantity: bool = False  # a built-in quantity such as 500m or 2Gi
     is_micro_time: bool = False  # a built-in time with microseconds
-    omitted: frozenset[str] = frozenset()  # built-in fields in which an empty value is the same as none
+    omitted: frozenset[str] = frozenset()  # built-in fields in which an empty value is the same as an absent one
     embedded_resource: bool = False
     list_type: ListType = "atomic"
     list_map_keys: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class SchemaNode:
     patch_merge_key: str = ""
     format: str = ""
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # the OpenAPI this was compiled from
-    # What a walker worked out about this node once, for every object after.
+    # Results that a function computed once about this node, for all objects.
     defaults_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
     keyed_lists_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
     embedded_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
@@ -53,7 +53,7 @@ class SchemaNode:
     checker: Callable[[Any], bool] | None = dataclasses.field(default=None, init=False, repr=False)
 
     def child(self, name: str) -> SchemaNode | None:
-        """The node of a field: a declared property, else the map's value schema, else None."""
+        """Return the node of a field: a declared property, else the schema of the map's values, else None."""
         return self.properties.get(name) or self.additional
 
 
@@ -65,7 +65,7 @@ def compile_schema(
     resolve: Callable[[str], Mapping[str, Any]] | None = None,
     _compiled: dict[str, SchemaNode] | None = None,
 ) -> SchemaNode:
-    """Compile OpenAPI v3; ``resolve`` turns the target of a ``$ref`` into the schema it names."""
+    """Compile OpenAPI v3; ``resolve`` returns the schema that a ``$ref`` names."""
     compiled: dict[str, SchemaNode] = {} if _compiled is None else _compiled
     reference = source.get("$ref")
     if reference is None and len(source.get("allOf", ())) == 1 and "$ref" in source["allOf"][0]:

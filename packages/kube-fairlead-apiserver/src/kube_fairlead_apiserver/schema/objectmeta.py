@@ -1,7 +1,7 @@
-"""Metadata inside a custom resource: decoded and checked as if Go had read it into its ObjectMeta.
+"""Decodes and validates metadata inside a custom resource as Go's ObjectMeta does.
 
-Only for resources embedded in other resources and for the metadata of custom resources, whose schema never says
-anything about it; the metadata rules of a write belong to the registry.
+This is for embedded resources, and for the metadata of custom resources, which their schema never describes. The
+metadata rules of a write are in the registry.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/objectmeta/coerce.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/objectmeta/validation.go,
@@ -67,9 +67,9 @@ _CLASSES: dict[str, type] = {"array": list, "boolean": bool, "integer": int, "ob
 
 
 def decode_metadata(metadata: Any) -> tuple[dict[str, Any], list[str]]:
-    """What Go keeps of metadata, and the paths of fields it does not know; a ValueError says why it cannot.
+    """Return the metadata that Go keeps, and the paths of unknown fields; a ValueError says why it cannot be decoded.
 
-    Like a round trip through Go's ObjectMeta, empty fields are gone from the result.
+    As after a round trip through Go's ObjectMeta, empty fields are removed.
     """
     if metadata is None:
         return {}, []
@@ -79,7 +79,7 @@ def decode_metadata(metadata: Any) -> tuple[dict[str, Any], list[str]]:
         if key in metadata:
             _check(child, metadata[key], "ObjectMeta", key)
     unknown = prune(OBJECT_META, metadata, root=False)
-    # What Go leaves out when empty; a grace period of 0 says something.
+    # Fields that Go omits when empty; a grace period of 0 has a meaning.
     kept = {
         key: value for key, value in metadata.items() if value or (key == "deletionGracePeriodSeconds" and value == 0)
     }
@@ -121,7 +121,7 @@ def _check(node: SchemaNode, value: Any, struct: str, path: str) -> None:
 
 
 def _check_member(value: Any, struct: str, path: str) -> None:
-    """An item of a list or a value of a map: text, or one of the two structs."""
+    """Check an item of a list or a value of a map: a string, or one of the two structs."""
     expected, name = (dict, f"v1.{_STRUCTS[path]}") if path in _STRUCTS else (str, "string")
     if value is not None and value.__class__ is not expected:
         raise ValueError(
@@ -130,7 +130,7 @@ def _check_member(value: Any, struct: str, path: str) -> None:
 
 
 def validate_metadata(metadata: dict[str, Any], path: FieldPath) -> list[FieldError]:
-    """Rules for the metadata of an embedded resource, whose name only has to fit into a URL."""
+    """Validate the metadata of an embedded resource; its name only has to be a valid path segment."""
     errors: list[FieldError] = []
     for field, prefix in (("generateName", True), ("name", False)):
         if text := metadata.get(field):

@@ -1,7 +1,7 @@
-"""Removing fields that a schema does not know.
+"""Prunes fields that are not in the schema.
 
-As Kubernetes does it for custom resources: ``x-kubernetes-preserve-unknown-fields`` keeps a subtree, an embedded
-resource and the root of an object keep apiVersion, kind and metadata whatever the schema says.
+As Kubernetes does for custom resources: ``x-kubernetes-preserve-unknown-fields`` keeps a subtree. An embedded resource
+and the root of an object keep apiVersion, kind and metadata whatever the schema has.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/pruning/algorithm.go
 """
@@ -25,7 +25,7 @@ _META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 def prune(node: SchemaNode | None, value: Any, *, root: bool = True) -> list[str]:
     """Remove unknown fields in place; return their paths (``spec.foo``, ``spec.list[0].bar``), sorted.
 
-    ``root`` says that value is a whole object, whose apiVersion, kind and metadata are not the schema's business.
+    ``root``: value is a whole object, whose apiVersion, kind and metadata the schema does not describe.
     """
     removed = _prune_object(node or SchemaNode(), value, embedded=True) if root else _prune(node, value)
     if not removed:
@@ -66,7 +66,7 @@ def _prune_object(node: SchemaNode, value: Any, *, embedded: bool) -> list[str] 
                     unknown.append(key)
                 continue
         if item.__class__ is dict or item.__class__ is list:
-            # "additionalProperties: true" lets any key in, but says nothing about what is below it.
+            # "additionalProperties: true" allows any key, but does not describe the values below it.
             below = _empty(item) if child is ANYTHING else _prune(child, item)
             if below:
                 removed = removed or []
@@ -92,7 +92,7 @@ def _prune_list(node: SchemaNode, value: list[Any]) -> list[str] | None:
 
 
 def _preserve(node: SchemaNode | None, value: Any) -> list[str] | None:
-    """Keep unknown fields here whatever the node says, and prune below the fields that it declares."""
+    """Keep unknown fields here whatever the node has, and prune below the fields that it declares."""
     if node is None:
         return None
     removed: list[str] = []
@@ -113,7 +113,7 @@ def _preserve(node: SchemaNode | None, value: Any) -> list[str] | None:
 
 
 def _empty(value: Any) -> list[str] | None:
-    """A value without any schema: its objects lose every field, its lists keep their length."""
+    """Prune a value without a schema: its objects lose every field, its lists keep their length."""
     if value.__class__ is dict:
         removed: list[str] = []
         _extend(removed, ".", value)
@@ -128,7 +128,7 @@ def _empty(value: Any) -> list[str] | None:
 
 
 def _extend(removed: list[str], before: str, paths: Iterable[str]) -> None:
-    """Take the paths below a field, as many as a client can take in, none longer than is of use."""
+    """Add the paths below a field, up to the maximum number and length."""
     room = MAX_PATHS - len(removed)
     if room > 0:
         before = before[:MAX_PATH_CHARACTERS]

@@ -1,8 +1,8 @@
-"""Validating a value against a schema, with Kubernetes' field errors.
+"""Validates a value against a schema, with Kubernetes' field errors.
 
-Nearly every object is valid, so a compiled yes-or-no check runs first (`fast_validation`). Only an invalid value is
-walked again for the exact errors (`detailed_validation`). On update, an invalid value that has not changed is accepted
-(ratcheting): a schema that became stricter must not block unrelated changes.
+Almost every object is valid, so a compiled check runs first (`fast_validation`). Only an invalid value is walked again
+for the exact errors (`detailed_validation`). On update, an invalid value that has not changed is accepted (ratcheting):
+a schema that became stricter must not block unrelated changes.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/validation/validation.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/validation/ratcheting.go,
@@ -46,7 +46,9 @@ _TOO_COSTLY = (
 
 
 def validate(node: SchemaNode, value: Any, path: FieldPath | None = None, *, old: Any = None) -> list[FieldError]:
-    """Everything a schema says about a custom resource except its CEL rules; ``old`` is what an update replaces.
+    """Validate a custom resource against its schema, without its CEL rules.
+
+    ``old`` is the object that an update replaces.
 
     Order and texts are Kubernetes': schema, then embedded resources, then lists of type set and map.
     """
@@ -54,7 +56,7 @@ def validate(node: SchemaNode, value: Any, path: FieldPath | None = None, *, old
     pair = None if old is None else CorrelatedValue(node, value, old)
     errors = validate_schema(node, value, base, pair)
     errors += embedded_resources.validate_embedded(node, value, base)
-    # Lists ratchet as a whole: an object that already held duplicates may hold any.
+    # Lists ratchet as a whole: an object that already had duplicates may have any.
     if old is None or not list_uniqueness.validate_lists(node, old, base):
         errors += list_uniqueness.validate_lists(node, value, base)
     return errors
@@ -63,7 +65,7 @@ def validate(node: SchemaNode, value: Any, path: FieldPath | None = None, *, old
 def validate_schema(
     node: SchemaNode, value: Any, path: FieldPath, pair: CorrelatedValue | None = None
 ) -> list[FieldError]:
-    """The OpenAPI part alone."""
+    """Validate only the OpenAPI part."""
     try:
         with comparison_budget.limited():
             if fast_validation.checker(node)(value):
@@ -74,7 +76,7 @@ def validate_schema(
 
 
 def blocks_rules(errors: list[FieldError]) -> FieldError | None:
-    """The error to add in place of CEL's when the shape is so wrong that rules cannot be evaluated."""
+    """Return the error in place of CEL's when the object's form does not allow the evaluation of rules."""
     if any(error.type in _BLOCKING for error in errors):
         return FieldError.invalid(FieldPath(), None, _BLOCKED)
     return None

@@ -1,7 +1,7 @@
-"""CEL rules of a schema (``x-kubernetes-validations``): compiled once, evaluated per object.
+"""CEL rules of a schema (``x-kubernetes-validations``): compiled once, evaluated for each object.
 
-A rule sees the value as ``self``. A rule that reads ``oldSelf`` is a transition rule: it runs only where an old value
-can be paired with the new one, or always with ``optionalOldSelf``. On update, a failure that the update did not cause
+In a rule, ``self`` is the value. A rule that reads ``oldSelf`` is a transition rule: it runs only where an old value
+correlates with the new one, or always with ``optionalOldSelf``. On update, a failure that the update did not cause
 becomes a warning (ratcheting), except for transition rules.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/cel/compilation.go,
@@ -34,7 +34,7 @@ _MESSAGE_SPENT = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, compiled, or the reason why it is not."""
+    """One compiled rule, or the reason why it does not compile."""
 
     source: Json
     program: environment.Program | None = None
@@ -50,24 +50,24 @@ class Rule:
 
     @property
     def optional_old_self(self) -> bool:
-        """Whether it runs without an old value, too."""
+        """Whether the rule runs without an old value, too."""
         return bool(self.source.get("optionalOldSelf"))
 
     @property
     def title(self) -> str:
-        """What error texts call the rule."""
+        """The name of the rule in error texts."""
         return (self.source.get("message") or self.source.get("rule") or "").strip()
 
     @property
     def complaint(self) -> str:
-        """What a failure says without a message expression."""
+        """The error text of a failure without a message expression."""
         message = self.source.get("message") or ""
         return message.strip() if message else f"failed rule: {self.title}"
 
 
 @dataclasses.dataclass(slots=True)
 class RuleTree:
-    """The rules at one node and below; nodes without any are not in the tree."""
+    """The rules at one node and below; nodes without rules are not in the tree."""
 
     node: SchemaNode
     self_type: types.CelType
@@ -79,7 +79,10 @@ class RuleTree:
     def validate(
         self, value: Any, path: FieldPath | None = None, *, old: Any = None, warnings: list[str] | None = None
     ) -> list[FieldError]:
-        """All failures for a value; ``old`` is what an update replaces. Excused failures go to ``warnings``."""
+        """Return all failures for a value; ``old`` is the value that an update replaces.
+
+        Excused failures go to ``warnings``.
+        """
         run = _Run(budget.Budget(), [] if warnings is None else warnings)
         pair = None if old is None else CorrelatedValue(self.node, value, old)
         return list(run.walk(self, value, old, path or FieldPath(), _Ratchet(pair, None)))
@@ -88,13 +91,13 @@ class RuleTree:
 def validate_rules(
     node: SchemaNode, value: Any, path: FieldPath | None = None, *, old: Any = None, root: bool = True
 ) -> list[FieldError]:
-    """Compile and evaluate in one go, for a value that comes once."""
+    """Compile and evaluate the rules, for a value that is validated once."""
     tree = compile_rules(node, root=root)
     return [] if tree is None else tree.validate(value, path, old=old)
 
 
 def compile_rules(node: SchemaNode, *, root: bool = True) -> RuleTree | None:
-    """The rules of a schema, None if it has none. ``root``: the values are whole resources."""
+    """Compile the rules of a schema; None if it has none. ``root``: the values are whole resources."""
     if not _has_rules(node):
         return None
     return _compile(node, resource=root or node.embedded_resource)
@@ -108,7 +111,7 @@ def _has_rules(node: SchemaNode) -> bool:
 
 def _compile(node: SchemaNode, *, resource: bool) -> RuleTree | None:
     if not _is_typed(node) or not _has_rules(node):
-        return None  # what has no type is left out of CEL altogether
+        return None  # a node without a type does not exist in CEL
     self_type = expression_types.from_schema(node, resource_root=resource)
     tree = RuleTree(node, self_type, tuple(compile_rule_list(node, self_type)))
     for name, child in node.properties.items():
@@ -133,7 +136,7 @@ def _is_typed(node: SchemaNode) -> bool:
 
 
 def rule_environments(self_type: types.CelType) -> tuple[environment.Environment, environment.Environment]:
-    """What plain rules, and rules with optionalOldSelf, are compiled against."""
+    """Return the environments of plain rules and of rules with optionalOldSelf."""
     return (
         environment.Environment({"self": self_type, "oldSelf": self_type}),
         environment.Environment({"self": self_type, "oldSelf": types.optional_of(self_type)}),
@@ -141,7 +144,7 @@ def rule_environments(self_type: types.CelType) -> tuple[environment.Environment
 
 
 def compile_rule_list(node: SchemaNode, self_type: types.CelType) -> Iterator[Rule]:
-    """The rules of one node, in order, each compiled or with its problem."""
+    """Compile the rules of one node, in order; each is compiled or has its problem."""
     plain, optional = rule_environments(self_type)
     for source in node.source.get("x-kubernetes-validations") or ():
         yield _compile_rule(node, source, optional if source.get("optionalOldSelf") else plain)
@@ -170,13 +173,13 @@ def _compile_rule(node: SchemaNode, source: Json, env: environment.Environment) 
         try:
             field_path = str(resolve_field_path(source["fieldPath"], node)[0])
         except ValueError:
-            field_path = ""  # refused when the CRD was written; here the error just stays at the value
+            field_path = ""  # rejected when the CRD was written; here the error stays at the value
     return Rule(source, program, message, "", message_problem, field_path)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Ratchet:
-    """The pair at a place, or the nearest one above it when nothing pairs here."""
+    """The correlated value at a place, or the nearest one above it when nothing correlates here."""
 
     current: CorrelatedValue | None
     above: CorrelatedValue | None
@@ -197,7 +200,7 @@ class _Ratchet:
 
 
 class _Stop(Exception):
-    """The budget is spent; carries the error that says so."""
+    """The cost budget is exceeded; holds the error."""
 
     def __init__(self, error: FieldError) -> None:
         super().__init__(str(error))
@@ -205,7 +208,7 @@ class _Stop(Exception):
 
 
 class _Run:
-    """One validation of one object: everything shares a budget."""
+    """One validation of one object; all rules share a cost budget."""
 
     def __init__(self, allowance: budget.Budget, warnings: list[str]) -> None:
         self.allowance = allowance
@@ -219,7 +222,7 @@ class _Run:
 
     def _walk(self, tree: RuleTree, value: Any, old: Any, path: FieldPath, ratchet: _Ratchet) -> Iterator[FieldError]:
         if value is None:
-            return  # a rule about null belongs to whatever holds it
+            return  # a rule about null belongs to the value around it
         if tree.rules:
             yield from self._evaluate_all(tree, value, old, path, ratchet)
         if value.__class__ is list and tree.items is not None:

@@ -1,4 +1,4 @@
-"""`builtin.json`, read once and taken apart type by type, when a type is first asked for."""
+"""Reads `builtin.json` once, and decodes a type at its first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["BuiltinData", "PackageData", "ResourceData", "SubresourceData", "Typ
 
 
 class SubresourceData(msgspec.Struct, frozen=True):
-    """A subresource as the file has it; the kind may belong to another group."""
+    """A subresource in the file; its kind may belong to another group."""
 
     name: str
     group: str
@@ -22,7 +22,7 @@ class SubresourceData(msgspec.Struct, frozen=True):
 
 
 class ResourceData(msgspec.Struct, frozen=True, rename="camel"):
-    """A resource as the file has it."""
+    """A resource in the file."""
 
     group: str
     version: str
@@ -37,11 +37,11 @@ class ResourceData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TypeData(msgspec.Struct, frozen=True):
-    """One Go type: its fields in the notation of `types.fields`, or a leaf with a schema of its own."""
+    """One Go type: its fields in the notation of `types.fields`, or a leaf with its own schema."""
 
     fields: dict[str, str] | None = None
     schema: dict[str, Any] | None = None
-    extra: dict[str, Any] | None = None  # what the OpenAPI definition says besides type, properties and required
+    extra: dict[str, Any] | None = None  # the OpenAPI definition besides type, properties and required
 
 
 class PackageData(msgspec.Struct, frozen=True):
@@ -66,6 +66,6 @@ class BuiltinData(msgspec.Struct, frozen=True):
 
 @functools.cache
 def builtin_data() -> BuiltinData:
-    """The file's content."""
+    """Return the file's content."""
     path = pathlib.Path(__file__).with_name("builtin.json")
     return msgspec.json.decode(path.read_bytes(), type=BuiltinData)

@@ -26,7 +26,7 @@ _PREFIXES: Final[dict[str, Form]] = {"[]": "list", "{}": "map", "<>": "wrapped"}
 
 
 class TypeRef(msgspec.Struct, frozen=True):
-    """The type of a field, or of the items of one."""
+    """The type of a field, or of its items."""
 
     form: Form
     name: str = ""  # of a scalar, or in full of another type
@@ -35,7 +35,7 @@ class TypeRef(msgspec.Struct, frozen=True):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One field of a Go struct, as JSON, protobuf and OpenAPI see it."""
+    """One field of a Go struct, for JSON, protobuf and OpenAPI."""
 
     name: str  # in JSON; empty for an embedded struct
     number: int  # in protobuf; 0 when it is not on the wire
@@ -49,26 +49,26 @@ class Field(msgspec.Struct, frozen=True):
     patch_merge_key: str = ""
     enum: tuple[str, ...] = ()
     item_enum: tuple[str, ...] = ()
-    default: Any = msgspec.UNSET  # as OpenAPI states it; Go's zero value where that is all it says
+    default: Any = msgspec.UNSET  # the default in OpenAPI, which may be only Go's zero value
 
     @property
     def embedded(self) -> bool:
-        """Whether the fields of this struct stand among those of the one around it."""
+        """Whether this is an embedded struct: its fields are fields of the outer struct in JSON."""
         return not self.name
 
 
 class TypeInfo(msgspec.Struct, frozen=True):
-    """One Go type; ``fields`` is None for a leaf, which has a schema and a wire form of its own."""
+    """One Go type; ``fields`` is None for a leaf, which has its own schema and wire form."""
 
     name: str
     fields: tuple[Field, ...] | None
     schema: Mapping[str, Any]  # of a leaf
-    extra: Mapping[str, Any]  # what OpenAPI says about the type besides its fields
+    extra: Mapping[str, Any]  # the OpenAPI of the type besides its fields
 
 
 @functools.cache
 def describe(name: str) -> TypeInfo:
-    """The type of this full name, such as ``api.core.v1.Pod``; KeyError when there is none."""
+    """Return the type of this full name, such as ``api.core.v1.Pod``; KeyError when there is none."""
     package, _, short_name = name.rpartition(".")
     data = builtin_data().packages[package].type(short_name)
     fields = None
@@ -78,7 +78,7 @@ def describe(name: str) -> TypeInfo:
 
 
 def parse_type(package: str, text: str) -> TypeRef:
-    """Read a type expression; names without a dot belong to ``package``."""
+    """Parse a type expression; names without a dot belong to ``package``."""
     if text.startswith("*"):
         return msgspec.structs.replace(parse_type(package, text[1:]), pointer=True)
     form = _PREFIXES.get(text[:2])
@@ -117,7 +117,7 @@ def _parse_field(package: str, key: str, text: str) -> Field:
 
 
 def zero_value(reference: TypeRef) -> Any:
-    """Go's zero value of a type, as JSON."""
+    """Return Go's zero value of a type, as JSON."""
     if reference.form != "scalar":
         return {}
     return {"bool": False, "string": "", "bytes": ""}.get(reference.name, 0)

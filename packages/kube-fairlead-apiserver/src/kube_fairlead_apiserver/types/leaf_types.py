@@ -1,4 +1,4 @@
-"""The types whose JSON is not an object of their fields: times, quantities, raw JSON and their like.
+"""Types whose JSON is not an object with their fields: times, quantities, raw JSON and the like.
 
 Upstream: k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/time.go,
     k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/micro_time.go,
@@ -21,13 +21,13 @@ from kube_fairlead_apiserver.types import protobuf_wire
 
 __all__ = ["LEAVES", "MAGIC", "Leaf", "MessageDecoder"]
 
-MAGIC: Final = b"k8s\x00"  # what a Kubernetes protobuf body starts with
+MAGIC: Final = b"k8s\x00"  # the prefix of a Kubernetes protobuf body
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SCHEMA: Final = "apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 
 class MessageDecoder(Protocol):
-    """What leaves need of the decoder around them, which keeps count of depth and size."""
+    """The decoder around a leaf, which counts depth and size."""
 
     def message(self, name: str, start: int, end: int) -> Any:
         """Decode a part of the input as the type of this name."""
@@ -70,7 +70,7 @@ def _span(value: Any) -> tuple[int, int]:
 
 def _moment(fields: Fields) -> dt.datetime | None:
     if not fields:
-        return None  # how Go writes the zero time
+        return None  # Go's form of the zero time
     try:
         seconds = dt.timedelta(seconds=_number(fields, 1))
         return _EPOCH + seconds + dt.timedelta(microseconds=_number(fields, 2, 32) // 1000)

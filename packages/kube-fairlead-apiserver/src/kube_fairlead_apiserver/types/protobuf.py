@@ -1,8 +1,8 @@
-"""Request bodies in Kubernetes protobuf, read into the JSON object they stand for.
+"""Decodes request bodies in Kubernetes protobuf into JSON objects.
 
-kubectl and every typed client-go client send built-in kinds this way. A body is a magic number and an envelope (kind,
-version, content); the content is decoded by the field tables of `types.fields`. The result is what Go would write as
-JSON, except that a null (an unset time, a list that is not there) is left out.
+kubectl and every typed client-go client send built-in kinds as protobuf. A body is a magic number and an envelope
+(kind, version, content); the content is decoded by the field tables of `types.fields`. The result is the JSON that Go
+would write, except that a null (an unset time, an absent list) is left out.
 
 Upstream: k8s.io/apimachinery@v0.36.4/pkg/runtime/serializer/protobuf/protobuf.go,
     k8s.io/apimachinery@v0.36.4/pkg/runtime/types_proto.go,
@@ -29,7 +29,7 @@ from kube_fairlead_apiserver.types.schemas import type_name
 __all__ = ["CONTENT_TYPE", "MAX_DEPTH", "MAX_VALUES", "decode"]
 
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
-MAX_DEPTH: Final = 128  # messages inside one another; only JSON schemas and embedded objects nest freely
+MAX_DEPTH: Final = 128  # nested messages; only JSON schemas and embedded objects nest without a limit
 # Messages, and items of lists and maps, in one body: a small body of tiny ones must not become a huge object.
 MAX_VALUES: Final = 200_000
 
@@ -37,7 +37,10 @@ Span = tuple[int, int]
 
 
 def decode(body: bytes, default: GroupVersionKind | None = None) -> Json:
-    """The object in a request body, else BadRequest. ``default`` is its kind when the envelope names none."""
+    """Decode the object of a request body, or raise BadRequest.
+
+    ``default`` is its kind when the envelope names none.
+    """
     try:
         return _Decoder(body, depth=0).object(default)
     except protobuf_wire.WireError as error:
@@ -45,7 +48,7 @@ def decode(body: bytes, default: GroupVersionKind | None = None) -> Json:
 
 
 class _Decoder:
-    """One body; nested objects (raw extensions) get decoders of their own and share the count of values."""
+    """Decodes one body. Nested objects (raw extensions) have their own decoders and share the count of values."""
 
     def __init__(self, data: bytes, depth: int, spent: list[int] | None = None) -> None:
         self._data = data
@@ -53,7 +56,7 @@ class _Decoder:
         self._spent = [0] if spent is None else spent
 
     def object(self, default: GroupVersionKind | None = None) -> Json:
-        """Decode the envelope and what it holds."""
+        """Decode the envelope and its content."""
         data = self._data
         if not data.startswith(MAGIC):
             raise protobuf_wire.WireError("it does not start with the expected prefix")
@@ -104,7 +107,7 @@ class _Decoder:
         while position < end:
             tag = data[position]
             position += 1
-            if tag >= 0x80:  # a call for the rare long tag only: this loop is where the time goes
+            if tag >= 0x80:  # a call only for the rare long tag: most of the time is spent in this loop
                 tag, position = protobuf_wire.read_varint(data, position - 1, end)
             slot = slots.get(tag)
             if slot is not None:
@@ -116,7 +119,7 @@ class _Decoder:
                 position = protobuf_wire.skip(data, position, end, tag & 7)
 
     def _fields(self, start: int, end: int) -> dict[int, list[Any]]:
-        """Every field of a small message: numbers as they are, length-delimited ones as start and end."""
+        """Return every field of a small message: numbers as they are, length-delimited ones as start and end."""
         found: dict[int, list[Any]] = {}
         position = start
         while position < end:
@@ -147,7 +150,7 @@ class _Decoder:
         return value
 
     def value(self, reference: TypeRef, position: int, end: int) -> tuple[Any, int]:
-        """One value, without tag, and where it ends."""
+        """Return one value, without tag, and where it ends."""
         data = self._data
         if reference.form == "scalar":
             return _SCALARS[reference.name][1](data, position, end)
@@ -155,14 +158,14 @@ class _Decoder:
         if reference.form == "message":
             return self.message(reference.name, start, stop), stop
         items = []
-        if reference.item is not None:  # a wrapped list: field 1, again and again
+        if reference.item is not None:  # a wrapped list: field 1, repeated
             for span in self._fields(start, stop).get(1, ()):
                 item_start, item_end = self._span(span)
                 items.append(data[item_start:item_end].decode("utf-8", "replace"))
         return items, stop
 
     def read_plain(self, field: Field, position: int, end: int, out: Json) -> int:
-        """A scalar or a message of its own."""
+        """Read a scalar or a message."""
         value, position = self.value(field.type, position, end)
         if not value and field.omit_empty and not field.type.pointer:
             out.pop(field.name, None)
@@ -171,7 +174,7 @@ class _Decoder:
         return position
 
     def read_message(self, field: Field, position: int, end: int, out: Json) -> int:
-        """A message; written in two parts, it is the two parts merged."""
+        """Read a message; two parts of one message are merged."""
         start, stop = protobuf_wire.read_length(self._data, position, end)
         value = self.message(field.type.name, start, stop)
         if value is None:
@@ -184,13 +187,13 @@ class _Decoder:
         return stop
 
     def read_embedded(self, field: Field, position: int, end: int, out: Json) -> int:
-        """A message whose fields stand among those of the one around it. Such types never nest deeply."""
+        """Read a message whose fields belong to the message around it. Such types never nest deeply."""
         start, stop = protobuf_wire.read_length(self._data, position, end)
         self._fill(field.type.name, start, stop, out)
         return stop
 
     def read_item(self, field: Field, position: int, end: int, out: Json) -> int:
-        """One more item of a list."""
+        """Read one item of a list."""
         self._count()
         item = field.type.item
         value, position = self.value(item, position, end) if item else (None, end)
@@ -198,7 +201,7 @@ class _Decoder:
         return position
 
     def read_packed(self, field: Field, position: int, end: int, out: Json) -> int:
-        """Many numbers of a list at once."""
+        """Read several numbers of a list."""
         item = field.type.item
         start, stop = protobuf_wire.read_length(self._data, position, end)
         values = out.setdefault(field.name, [])
@@ -209,7 +212,7 @@ class _Decoder:
         return stop
 
     def read_entry(self, field: Field, position: int, end: int, out: Json) -> int:
-        """One entry of a map: key and value are fields 1 and 2 of a message."""
+        """Read one entry of a map: key and value are fields 1 and 2 of a message."""
         self._count()
         item = field.type.item
         start, stop = protobuf_wire.read_length(self._data, position, end)
@@ -276,7 +279,7 @@ _Reader = Callable[[_Decoder, Field, int, int, Json], int]
 
 @functools.cache
 def _slots(name: str) -> dict[int, tuple[Field, _Reader]]:
-    """How each field of a type is read, by tag: its number and wire type."""
+    """Return how each field of a type is read, by tag: its number and wire type."""
     slots: dict[int, tuple[Field, _Reader]] = {}
     for field in describe(name).fields or ():
         if not field.number:

@@ -1,4 +1,4 @@
-"""The protobuf wire format: varints, tags and fields over a byte string. Knows nothing of messages.
+"""The protobuf wire format: varints, tags and fields over a byte string. It does not know messages.
 
 Upstream: k8s.io/apimachinery@v0.36.4/pkg/api/resource/quantity_proto.go
 """
@@ -30,11 +30,11 @@ FIXED32: Final = 5
 
 
 class WireError(ValueError):
-    """Bytes that are no protobuf, or not of the message that was expected."""
+    """The bytes are not protobuf, or not of the expected message."""
 
 
 def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """An unsigned 64-bit number and where it ends."""
+    """Return an unsigned 64-bit number and where it ends."""
     if position < end and data[position] < 0x80:
         return data[position], position + 1  # most are small
     value = shift = 0
@@ -55,7 +55,7 @@ def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def read_length(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """Where a length-delimited field's content starts and ends."""
+    """Return where a length-delimited field's content starts and ends."""
     length, start = read_varint(data, position, end)
     stop = start + length
     if stop > end:
@@ -64,13 +64,13 @@ def read_length(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def signed(value: int, bits: int = 64) -> int:
-    """A varint as Go reads it into a signed integer of this size: higher bits are cut off."""
+    """Convert a varint to a signed integer of this size as Go does: higher bits are dropped."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def skip(data: bytes, position: int, end: int, wire_type: int) -> int:
-    """Where an unknown field ends. Groups nest, so they are counted instead of recursed into."""
+    """Return where an unknown field ends. Nested groups are counted, without recursion."""
     depth = 0
     while True:
         if wire_type == VARINT:
@@ -98,7 +98,7 @@ def skip(data: bytes, position: int, end: int, wire_type: int) -> int:
 
 
 def append_varint(out: bytearray, value: int) -> None:
-    """Write a number; a negative one takes ten bytes, as protobuf has it."""
+    """Append a number; a negative one takes ten bytes, as in protobuf."""
     value &= (1 << 64) - 1
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -107,7 +107,7 @@ def append_varint(out: bytearray, value: int) -> None:
 
 
 def append_field(out: bytearray, number: int, content: bytes) -> None:
-    """Write a length-delimited field."""
+    """Append a length-delimited field."""
     append_varint(out, number << 3 | LENGTH)
     append_varint(out, len(content))
     out += content

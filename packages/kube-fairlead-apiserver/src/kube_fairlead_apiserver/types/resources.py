@@ -1,4 +1,4 @@
-"""The table of built-in resources: what discovery says about each of them.
+"""The table of built-in resources, with what discovery returns about each of them.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/storageversionhash.go
 """
@@ -19,7 +19,7 @@ __all__ = ["BuiltinResource", "BuiltinSubresource", "builtin_resources", "source
 
 
 class BuiltinSubresource(msgspec.Struct, frozen=True):
-    """A subresource; the kind it speaks may belong to another group (Scale, Eviction, TokenRequest)."""
+    """A subresource; its kind may belong to another group (Scale, Eviction, TokenRequest)."""
 
     name: str
     kind: str
@@ -29,12 +29,12 @@ class BuiltinSubresource(msgspec.Struct, frozen=True):
 
     @property
     def gvk(self) -> GroupVersionKind:
-        """The kind it speaks."""
+        """The kind of its objects."""
         return GroupVersionKind(self.group, self.version, self.kind)
 
 
 class BuiltinResource(msgspec.Struct, frozen=True):
-    """One built-in resource, as Kubernetes names it and in the order Kubernetes lists it."""
+    """One built-in resource, with Kubernetes' names and in Kubernetes' order."""
 
     group: str
     version: str
@@ -55,29 +55,29 @@ class BuiltinResource(msgspec.Struct, frozen=True):
 
     @property
     def gvr(self) -> GroupVersionResource:
-        """Its place in URLs."""
+        """The resource in URLs."""
         return GroupVersionResource(self.group, self.version, self.plural)
 
     @property
     def storage_version_hash(self) -> str:
-        """The storage version hash of discovery; empty for kinds that are never stored."""
+        """The storage version hash in discovery; empty for kinds that are never stored."""
         return storage_version_hash(self.gvk) if self.list_kind else ""
 
 
 def storage_version_hash(gvk: GroupVersionKind) -> str:
-    """Kubernetes' fingerprint of a storage version: the first eight bytes of a digest, in base64."""
+    """Return Kubernetes' hash of a storage version: the first eight bytes of a digest, in base64."""
     digest = hashlib.sha256(f"{gvk.group}/{gvk.version}/{gvk.kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
 
 
 @functools.cache
 def builtin_resources() -> tuple[BuiltinResource, ...]:
-    """Every built-in resource."""
+    """Return every built-in resource."""
     return tuple(_resource(data) for data in builtin_data().resources)
 
 
 def source_version() -> str:
-    """The Kubernetes version that the table and the types were read from."""
+    """Return the Kubernetes version of the table and the types."""
     return builtin_data().kubernetes
 
 

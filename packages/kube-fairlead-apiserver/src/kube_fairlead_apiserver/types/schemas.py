@@ -1,4 +1,4 @@
-"""OpenAPI v3 of the built-in kinds, and the compiled tree that pruning, patches and server-side apply walk."""
+"""Builds the OpenAPI v3 schemas of built-in kinds, and compiles them for pruning, patches and server-side apply."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["META", "REFERENCE", "definition", "model_name", "node", "type_name"]
 META = "apimachinery.pkg.apis.meta.v1"
 REFERENCE = "#/components/schemas/"
 _PREFIX = "io.k8s."
-# These kinds of meta/v1 are known in every group and version: clients send options in the group they talk to.
+# These kinds of meta/v1 exist in every group and version: clients send options in the group of the request.
 _EVERYWHERE = frozenset({"DeleteOptions", "WatchEvent"})
 _META_GROUP = "meta.k8s.io"
 
@@ -39,7 +39,7 @@ def _packages() -> dict[tuple[str, str], str]:
 
 
 def type_name(gvk: GroupVersionKind) -> str | None:
-    """The type behind a kind, such as ``api.core.v1.Pod``; None when the kind is not built in."""
+    """Return the type of a kind, such as ``api.core.v1.Pod``; None when the kind is not built in."""
     if gvk.kind in _EVERYWHERE or gvk.group == _META_GROUP or (gvk.api_version, gvk.kind) == ("v1", "Status"):
         package = META
     else:
@@ -49,18 +49,18 @@ def type_name(gvk: GroupVersionKind) -> str | None:
 
 
 def model_name(name: str) -> str:
-    """The name under which OpenAPI documents list a type: ``io.k8s.api.core.v1.Pod``."""
+    """Return the name of a type in OpenAPI documents: ``io.k8s.api.core.v1.Pod``."""
     return _PREFIX + name
 
 
 def node(gvk: GroupVersionKind) -> SchemaNode | None:
-    """The compiled schema of a built-in kind. Kinds share the nodes of the types they share."""
+    """Return the compiled schema of a built-in kind. Kinds share the nodes of common types."""
     name = type_name(gvk)
     return None if name is None else compile_schema({"$ref": _reference(name)}, _resolve, _compiled)
 
 
 def definition(name: str) -> Json:
-    """The OpenAPI v3 schema of one type, references and all; the caller may change it."""
+    """Return the OpenAPI v3 schema of one type, with references; the caller may change it."""
     info = describe(name)
     if info.fields is None:
         return dict(info.schema)
@@ -77,7 +77,7 @@ def _resolve(reference: str) -> Json:
     name = reference.removeprefix(REFERENCE + _PREFIX)
     schema = definition(name)
     if describe(name).fields is None and schema.get("type", "object") == "object" and "oneOf" not in schema:
-        # Raw JSON (FieldsV1, RawExtension): OpenAPI calls it an object without fields, but nothing in it is unknown.
+        # Raw JSON (FieldsV1, RawExtension): an object without fields in OpenAPI, but no field of it is unknown.
         schema["x-kubernetes-preserve-unknown-fields"] = True
     if name.endswith("resource.Quantity"):
         schema["x-fairlead-quantity"] = True
@@ -90,7 +90,10 @@ def _resolve(reference: str) -> Json:
 
 
 def _omitted(name: str) -> list[str]:
-    """The fields that Go leaves out of JSON when they are zero or empty; a pointer and a struct never are."""
+    """Return the fields that Go omits from JSON when they are zero or empty.
+
+    A pointer and a struct are never omitted.
+    """
     names: list[str] = []
     for field in describe(name).fields or ():
         if field.embedded:
@@ -139,7 +142,7 @@ def _property(field: Field) -> Json:
 
 
 def _with_siblings(schema: Json, siblings: Json) -> Json:
-    """OpenAPI v3 allows nothing beside a $ref, so one that has siblings is wrapped."""
+    """Wrap a $ref that has siblings, because OpenAPI v3 allows nothing beside a $ref."""
     if siblings and "$ref" in schema:
         return {"allOf": [schema], **siblings}
     return schema | siblings
@@ -156,7 +159,7 @@ def _schema(reference: TypeRef) -> Json:
 
 
 def _item_schema(item: TypeRef) -> Json:
-    """What Kubernetes' generator writes for items: a plain one states its zero value as the default."""
+    """Return the schema of items as Kubernetes' generator writes it: a scalar has its zero value as default."""
     is_leaf = item.form == "message" and describe(item.name).fields is None
     if item.pointer or is_leaf or item.name == "bytes" or item.form not in {"scalar", "message"}:
         return _schema(item)

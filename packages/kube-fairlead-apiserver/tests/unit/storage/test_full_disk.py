@@ -207,7 +207,7 @@ def test_a_reserve_that_was_half_made_at_a_crash_is_made_anew(tmp_path: pathlib.
     """The process is killed while it makes the first or the second file: no half of a file is taken for the whole."""
     killed = f"""
 import os, pathlib
-from kube_fairlead_apiserver.storage.disk_reserve import Reserve
+from kube_fairlead_apiserver.storage.disk_reserve import DiskReserve
 made = []
 allocate = os.posix_fallocate
 def half(descriptor, offset, size):
@@ -217,7 +217,7 @@ def half(descriptor, offset, size):
     allocate(descriptor, offset, size)
     made.append(descriptor)
 os.posix_fallocate = half
-Reserve(pathlib.Path({str(tmp_path / "reserve")!r})).hold(0)
+DiskReserve(pathlib.Path({str(tmp_path / "reserve")!r})).hold(0)
 """
     assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -9
     assert len(list(tmp_path.iterdir())) == whole + 1

@@ -1,7 +1,7 @@
-"""What a write changed: the fields that were removed, modified and added.
+"""Compares two versions of an object: the fields that a write removed, modified and added.
 
-Only what differs is walked. Equal parts are found by comparing whole values, which for parts that two versions of an
-object share is one comparison of identity, so the cost follows the change and not the object.
+Only the differences are walked. Two versions of an object share their unchanged parts, and shared parts compare by
+identity, so the cost depends on the change and not on the size of the object.
 
 Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/compare.go
 """
@@ -29,14 +29,14 @@ _MISSING: Any = object()
 
 
 class Comparison(NamedTuple):
-    """Three disjoint sets of fields; all empty when nothing that is tracked changed."""
+    """Three disjoint sets of fields; all are empty when no tracked field changed."""
 
     removed: FieldSet
     modified: FieldSet
     added: FieldSet
 
     def without(self, fields: FieldSet) -> Comparison:
-        """The comparison without these fields and all below them."""
+        """Return the comparison without these fields and all fields below them."""
         if not fields:
             return self
         return Comparison(*(recursive_difference(part, fields) for part in self))
@@ -50,14 +50,14 @@ def compare(node: SchemaNode, before: dict[str, Any], after: dict[str, Any]) -> 
 
 
 def _put(target: Comparison, element: str, parts: Comparison) -> None:
-    """Hang what was found below an element into the sets around it; a part that found nothing is empty."""
+    """Add the fields that were found below an element to the sets of its parent."""
     for around, below in zip(target, parts, strict=True):
         if below:
             around[element] = below
 
 
 def _compare_values(node: SchemaNode, before: Any, after: Any, target: Comparison, element: str) -> None:
-    """Compare two unequal values that both are there."""
+    """Compare two unequal values that are both present."""
     if isinstance(before, dict) and isinstance(after, dict):
         if node.map_type != "atomic":
             parts = Comparison({}, {}, {})
@@ -78,7 +78,10 @@ def _compare_values(node: SchemaNode, before: Any, after: Any, target: Compariso
 
 
 def _compare_kinds(node: SchemaNode, before: Any, after: Any, target: Comparison, element: str) -> None:
-    """Compare values of different kinds: the field is modified, what was inside is gone, what is inside is new."""
+    """Compare values of different JSON types.
+
+    The field is modified, the fields of the old value are removed, those of the new one are added.
+    """
     gone = _inside(every_field(node, before))
     new = _inside(every_field(node, after))
     if gone:
@@ -117,10 +120,10 @@ def _compare_maps(
 
 
 def _implied(node: SchemaNode, name: str, *, whole_object: bool) -> Any:
-    """What a field that is left out counts as: a struct that is always there has its required fields too.
+    """Return the value that an absent field stands for: a struct that is always present has its required fields, too.
 
-    So only what comes into a required list is new and not the list. A whole object is compared with nothing when it is
-    created, and then its required fields are new.
+    So a new item of a required list is added, and the list is not. When an object is created, it is compared with
+    nothing, and its required fields are added.
     """
     if whole_object:
         return {} if name in implied_structs(node) else _MISSING
@@ -142,7 +145,7 @@ def _compare_lists(
         elif len(old) > 1 and len(new) > 1:
             if old != new:
                 target.modified[element] = {}
-        elif len(old) > 1:  # twins became one: they are gone as a whole, and what is there now is new
+        elif len(old) > 1:  # duplicates became one item: they are removed as a whole, and the remaining item is added
             target.removed[element] = {}
             target.added[element] = every_field(node, new[0])
         else:

@@ -1,4 +1,4 @@
-"""Fields that an apply would change although others own them.
+"""Finds the fields that an apply would change although other managers own them.
 
 Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/merge/conflict.go,
     k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/conflict.go
@@ -24,12 +24,12 @@ class Conflict(NamedTuple):
 
     @property
     def field(self) -> str:
-        """The path as a person reads it."""
+        """The path, as error messages show it."""
         return "".join(elements.describe(element) for element in self.path)
 
 
 def find_conflicts(managed: Managed, changes: Changes, applier: Identity) -> list[Conflict]:
-    """The changed fields that others own, by owner and path, each in the terms of its owner's version."""
+    """Return the changed fields that other managers own, by owner and path, each as a path of its owner's version."""
     conflicts: list[Conflict] = []
     changed: dict[str, fieldset.FieldSet] = {}
     for owner in sorted(managed):
@@ -44,7 +44,10 @@ def find_conflicts(managed: Managed, changes: Changes, applier: Identity) -> lis
 
 
 def conflict_error(conflicts: list[Conflict]) -> errors.Conflict:
-    """The 409 that says which fields have which owners, and is resolved by force or by agreeing."""
+    """Build the 409 that lists the fields and their owners.
+
+    The client resolves it by force, or by applying the same value.
+    """
     causes: list[dict[str, Any]] = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {found.owner}", "field": found.field}
         for found in conflicts

@@ -1,7 +1,7 @@
 """Path elements: the keys of FieldsV1, one step from an object into one of its parts.
 
 `f:<name>` is a field, `k:{...}` an item of a list by its keys, `v:<json>` an item of a set, `i:<n>` an item by
-position, and `.` stands for the object itself. They are strings in one canonical form, so equal steps are equal
+position, and `.` stands for the object itself. Elements are strings in one canonical form, so equal steps are equal
 strings.
 
 Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/fieldpath/element.go,
@@ -28,10 +28,10 @@ SELF = "."
 
 
 class MalformedFieldsError(ValueError):
-    """FieldsV1, or the entry around it, from outside that cannot be read."""
+    """FieldsV1 from a client, or the entry around it, is malformed."""
 
 
-# Longer texts are rare as keys, and what is remembered must be bounded in bytes too.
+# Longer texts are rare as keys, and the cache must be bounded in bytes, too.
 _REMEMBERED_LENGTH = 256
 
 
@@ -41,7 +41,7 @@ def _json_string(text: str) -> str:
 
 
 def json_scalar(value: Any) -> str:
-    """A key's value in canonical JSON; 80.0 is 80, as the two are the same key."""
+    """Return a key's value in canonical JSON; 80.0 and 80 are the same key."""
     if isinstance(value, str):
         return _json_string(value) if len(value) <= _REMEMBERED_LENGTH else golang.json_text(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
@@ -50,12 +50,12 @@ def json_scalar(value: Any) -> str:
 
 
 def value_element(value: Any) -> str:
-    """The element of a scalar in a set."""
+    """Return the element of a scalar in a set."""
     return "v:" + json_scalar(value)
 
 
 def canonical(element: str) -> str | None:
-    """The element as this server writes it; None for a kind that is not known."""
+    """Return the element in the form that this server writes; None for an unknown kind of element."""
     if len(element) < 2:
         raise MalformedFieldsError("key must be 2 characters long:")
     if element[1] != ":":
@@ -80,7 +80,7 @@ def canonical(element: str) -> str | None:
 
 
 def describe(element: str) -> str:
-    """The element as a person reads it: `.name`, `[name="web",port=80]`, `[="x"]`, `[0]`."""
+    """Return the element as error messages show it: `.name`, `[name="web",port=80]`, `[="x"]`, `[0]`."""
     kind, content = element[0], element[2:]
     if kind == "f":
         return "." + content

@@ -1,4 +1,4 @@
-"""The set of fields of a value: all of them when it is new, or those an applied configuration speaks of.
+"""Returns the set of fields of a value: all fields of a new value, or the fields of an applied configuration.
 
 Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/tofieldset.go,
     sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/typed.go,
@@ -24,11 +24,11 @@ from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 __all__ = ["applied_fields", "every_field", "name_structs", "new_fields", "reconciled"]
 
 
-_LEAF: FieldSet = {}  # one for all: a set is never changed once made
+_LEAF: FieldSet = {}  # shared: a set is never changed
 
 
 def every_field(node: SchemaNode, value: Any) -> FieldSet:
-    """The node for a value that came (or went) as a whole: itself and everything in it, down to the leaves."""
+    """Return the node for a value that is added or removed as a whole: itself and all its fields."""
     if value.__class__ is dict:
         if node.map_type == "atomic":
             return _LEAF
@@ -53,17 +53,17 @@ def every_field(node: SchemaNode, value: Any) -> FieldSet:
         for item in value:
             element = item_element(relation, item)
             if element is not None:
-                # A key that occurs twice is one field as a whole: its items cannot be distinguished.
+                # Items with the same key are one field as a whole: they cannot be distinguished.
                 fields[element] = _LEAF if element in fields else every_field(items, item)
         return fields if len(fields) > 1 else _LEAF
     return _LEAF
 
 
 def new_fields(node: SchemaNode, value: Any, *, whole_object: bool = False) -> FieldSet:
-    """What is owned of a struct that held nothing before: what a comparison with the empty one finds added or modified.
+    """Return the owned fields of a struct that was empty before: what a comparison with the empty struct finds.
 
-    A struct that is always there is not new, only what is in it, and so is a required list; any other required field is
-    owned unless it still has its zero value. A whole object has nothing that is required before it is created.
+    A struct that is always present is not new, and neither is a required list; only their content is. Any other
+    required field is owned unless it has its zero value. A whole object has no required fields before it is created.
     """
     fields: FieldSet = {}
     properties, others = node.properties, node.additional or ANYTHING
@@ -91,7 +91,7 @@ def new_fields(node: SchemaNode, value: Any, *, whole_object: bool = False) -> F
 
 
 def applied_fields(node: SchemaNode, value: dict[str, Any]) -> FieldSet:
-    """The fields an object mentions: leaves, list items and map entries, but not the structs around them."""
+    """Return the fields that an object sets: leaves, list items and map entries, but not the structs around them."""
     fields: FieldSet = {}
     for name, item in value.items():
         schema = child(node, name)
@@ -102,7 +102,7 @@ def applied_fields(node: SchemaNode, value: dict[str, Any]) -> FieldSet:
         elif isinstance(item, list) and (relation := list_relation(schema)) is not None:
             below = _applied_items(schema.items or ANYTHING, relation, item)
         else:
-            member = True  # a scalar, null, an empty map, or something atomic
+            member = True  # a scalar, null, an empty map, or an atomic value
         if below:
             fields["f:" + name] = {SELF: {}, **below} if member else below
         elif member:
@@ -124,7 +124,7 @@ def _applied_items(node: SchemaNode, relation: ListRelation, items: list[Any]) -
 
 
 def name_structs(node: SchemaNode, fields: FieldSet) -> FieldSet:
-    """The set with the declared fields around its members as members too: removing all of a struct removes it."""
+    """Add the declared fields around the members to a set: removing all members of a struct removes it."""
     result: FieldSet = {}
     for element, below in fields.items():
         if not below:
@@ -145,7 +145,7 @@ def name_structs(node: SchemaNode, fields: FieldSet) -> FieldSet:
 
 
 def reconciled(node: SchemaNode, fields: FieldSet) -> FieldSet:
-    """The set after its schema changed from granular to atomic: who owned a part now owns the whole."""
+    """Return the set after its schema changed from granular to atomic: the owner of a part now owns the whole field."""
     result: FieldSet | None = None
     for element, below in fields.items():
         if not below:

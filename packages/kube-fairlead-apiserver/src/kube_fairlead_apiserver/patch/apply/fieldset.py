@@ -39,7 +39,7 @@ FieldSet = Json
 
 
 def parse(fields: Any) -> FieldSet:
-    """Read FieldsV1 from outside; kinds of path elements that are not known are dropped, they may be newer."""
+    """Read FieldsV1 from a client. Unknown kinds of path elements are dropped: they may come from a newer version."""
     if fields is None:
         return {}
     if not isinstance(fields, dict):
@@ -73,7 +73,7 @@ def _is_member(node: FieldSet) -> bool:
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """The fields of either set."""
+    """Return the fields of either set."""
     if not left:
         return right
     if not right:
@@ -97,7 +97,10 @@ def _joined(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def union_all(sets: Sequence[FieldSet]) -> FieldSet:
-    """The fields of any of the sets, joined in pairs: each is gone through a few times, however many there are."""
+    """Return the fields of any of the sets.
+
+    They are joined in pairs, so each is read a few times, however many there are.
+    """
     if not sets:
         return {}
     while len(sets) > 1:
@@ -107,7 +110,7 @@ def union_all(sets: Sequence[FieldSet]) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """The fields of `left` that are not in `right`. A field below one that is taken away stays."""
+    """Return the fields of `left` that are not in `right`. A field below a removed one stays."""
     result: FieldSet | None = None
     for element in _elements_of_both(left, right):
         mine = left[element]
@@ -122,7 +125,7 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def _elements_of_both(left: FieldSet, right: FieldSet) -> list[str]:
-    """The elements of both. An object has many managers with few fields each: the cost is that of the smaller one."""
+    """Return the elements of both sets. Many managers own few fields each, so the cost is that of the smaller set."""
     few, many = (left, right) if len(left) < len(right) else (right, left)
     return [element for element in few if element in many]
 
@@ -141,7 +144,7 @@ def _reduced(left: FieldSet, right: FieldSet) -> FieldSet | None:
 
 
 def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """The fields of `left` that are neither in `right` nor below a field of `right`."""
+    """Return the fields of `left` that are neither in `right` nor below a field of `right`."""
     result: FieldSet | None = None
     for element in _elements_of_both(left, right):
         mine, below = left[element], right[element]
@@ -165,7 +168,7 @@ def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """The fields of both sets."""
+    """Return the fields of both sets."""
     if len(right) < len(left):
         left, right = right, left
     result: FieldSet = {}
@@ -184,7 +187,7 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def is_subset(left: FieldSet, right: FieldSet) -> bool:
-    """Whether every field of `left` is in `right`."""
+    """Return whether every field of `left` is in `right`."""
     for element, below in left.items():
         other = right.get(element)
         if other is None or (_is_member(below) and not _is_member(other)):
@@ -195,7 +198,7 @@ def is_subset(left: FieldSet, right: FieldSet) -> bool:
 
 
 def has(fields: FieldSet, path: tuple[str, ...]) -> bool:
-    """Whether the field at the path is in the set."""
+    """Return whether the field at the path is in the set."""
     node: FieldSet | None = fields
     for element in path:
         node = node.get(element) if node else None
@@ -205,7 +208,7 @@ def has(fields: FieldSet, path: tuple[str, ...]) -> bool:
 
 
 def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
-    """Every field in the set: at each level the members first, then what is below, in Kubernetes' order."""
+    """Yield every field of the set: at each level the members first, then the fields below, in Kubernetes' order."""
     return _paths(fields, ())
 
 

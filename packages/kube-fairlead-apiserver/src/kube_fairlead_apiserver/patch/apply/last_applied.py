@@ -1,7 +1,7 @@
-"""The bridge from client-side to server-side apply: kubectl's annotation with the configuration it applied last.
+"""Takes over fields from client-side apply: reads kubectl's annotation with its last applied configuration.
 
-It serves only the manager `kubectl`, which is what kubectl's server-side apply calls itself. Who wants to opt out
-takes another name.
+This is done only for the manager `kubectl`, the name that kubectl's server-side apply uses. A client that does not want
+it uses another name.
 
 Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/lastappliedmanager.go,
     k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/lastappliedupdater.go,
@@ -31,7 +31,10 @@ _MAX_ANNOTATIONS_BYTES = 256 * 1024
 
 
 def fields_in_force(node: SchemaNode, live: Json, api_version: str) -> FieldSet:
-    """The fields of the annotation that the live object still has as they were applied: kubectl may take them over."""
+    """Return the fields of the annotation that the live object still has with the applied values.
+
+    Kubectl may take them over.
+    """
     text = _annotations(live).get(ANNOTATION)
     if not isinstance(text, str) or not text:
         return {}
@@ -51,7 +54,7 @@ def fields_in_force(node: SchemaNode, live: Json, api_version: str) -> FieldSet:
 
 
 def refreshed(value: Json, applied: Json) -> Json:
-    """The object with the annotation brought up to date, if it has one, so that client-side apply still works."""
+    """Return the object with its annotation updated, if it has one, so that client-side apply continues to work."""
     annotations = _annotations(value)
     if not annotations.get(ANNOTATION):
         return value

@@ -1,4 +1,4 @@
-"""The entries of `metadata.managedFields`: who they belong to, how they are read, ordered and kept few.
+"""Reads, orders, limits and writes the entries of `metadata.managedFields`.
 
 Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/managedfields.go,
     k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/capmanagers.go,
@@ -35,12 +35,12 @@ __all__ = [
 
 
 MAX_MANAGER_LENGTH = 128
-MAX_UPDATE_MANAGERS = 10  # more are merged into one, the oldest first
+MAX_UPDATE_MANAGERS = 10  # of more, the oldest are merged into one
 _OLD_UPDATES = "ancient-changes"
 
 
 class Identity(NamedTuple):
-    """What makes two entries the same: an applier is one whatever version it applies, an updater one per version."""
+    """Identifies an entry. An applier has one entry for all versions, an updater one for each version."""
 
     manager: str
     operation: str
@@ -49,11 +49,11 @@ class Identity(NamedTuple):
 
     @classmethod
     def of(cls, manager: str, operation: str, api_version: str, subresource: str) -> Identity:
-        """The identity of an entry to be; a manager without a name is unknown."""
+        """Return the identity of a new entry; a manager without a name is `unknown`."""
         return cls(manager or "unknown", operation, "" if operation == "Apply" else api_version, subresource)
 
     def __str__(self) -> str:
-        """As a conflict names it: `"kubectl" with subresource "status" using v1`."""
+        """Return the manager as a conflict names it: `"kubectl" with subresource "status" using v1`."""
         text = golang.quote(self.manager)
         if self.subresource:
             text += f" with subresource {golang.quote(self.subresource)}"
@@ -62,11 +62,11 @@ class Identity(NamedTuple):
         return text
 
 
-Managed = dict[Identity, Json]  # the entries as they are on the wire
+Managed = dict[Identity, Json]  # the entries in wire form
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
-    """Who a request's changes belong to: its field manager, else the beginning of its user agent."""
+    """Return the field manager of a request: the parameter, else the program's name in User-Agent."""
     if field_manager:
         return field_manager
     name = "".join(char for char in user_agent.split("/", 1)[0] if char.isprintable())
@@ -74,7 +74,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 
 
 def entry(identity: Identity, api_version: str, fields: FieldSet, time: str | None) -> Json:
-    """An entry, its fields in Kubernetes' order."""
+    """Build an entry, its fields in Kubernetes' order."""
     result: Json = {"manager": identity.manager, "operation": identity.operation, "apiVersion": api_version}
     if time is not None:
         result["time"] = time
@@ -86,12 +86,12 @@ def entry(identity: Identity, api_version: str, fields: FieldSet, time: str | No
 
 
 def is_reset(managed_fields: Any) -> bool:
-    """Whether a client asks to forget all managers: an empty list, or one empty entry. Absent means keep."""
+    """Return whether a client resets all managers, by an empty list or one empty entry. No list keeps them."""
     return isinstance(managed_fields, list) and managed_fields in ([], [{}])
 
 
 def read_stored(managed_fields: Any) -> Managed:
-    """The entries of a stored object, which this server wrote: nothing is checked."""
+    """Read the entries of a stored object. They are not validated, because this server wrote them."""
     return {_identity(found): found for found in managed_fields or ()}
 
 
@@ -106,7 +106,7 @@ def _identity(found: Mapping[str, Any]) -> Identity:
 
 
 def read_untrusted(managed_fields: Any) -> Managed:
-    """The entries a client sent, checked and in canonical form. MalformedFieldsError says what is wrong."""
+    """Read and validate the entries of a client, in canonical form. MalformedFieldsError describes the problem."""
     managed: Managed = {}
     if managed_fields is None:
         return managed
@@ -139,7 +139,7 @@ def read_untrusted(managed_fields: Any) -> Managed:
 
 
 def encode(managed: Managed) -> list[Json]:
-    """The list as it is stored: appliers first, then by time, manager, version and subresource."""
+    """Return the list in its stored order: appliers first, then by time, manager, version and subresource."""
     return sorted(
         managed.values(),
         key=lambda found: (
@@ -153,7 +153,7 @@ def encode(managed: Managed) -> list[Json]:
 
 
 def capped(managed: Managed) -> Managed:
-    """The entries with the oldest updaters of each version merged, until no more than the maximum are left."""
+    """Merge the oldest updaters of each version until the maximum number of entries is left."""
     updaters = [identity for identity in managed if identity.operation == "Update"]
     if len(updaters) <= MAX_UPDATE_MANAGERS:
         return managed
@@ -172,7 +172,7 @@ def capped(managed: Managed) -> Managed:
             continue
         if bucket not in result:
             result[bucket] = result.pop(first)
-        # The time of the newest that went in.
+        # The time of the newest merged entry.
         result[bucket] = entry(bucket, version, result[bucket]["fieldsV1"], result[identity].get("time"))
         if identity != bucket:
             gathered.setdefault(bucket, []).append(result.pop(identity)["fieldsV1"])
@@ -183,7 +183,7 @@ def capped(managed: Managed) -> Managed:
 
 
 def with_managed_fields(value: Json, entries: list[Json]) -> Json:
-    """The object with these entries in its metadata, or with none."""
+    """Return the object with these entries in its metadata, or without managedFields if there are none."""
     metadata = dict(value.get("metadata") or {})
     if entries:
         metadata["managedFields"] = entries

@@ -1,4 +1,4 @@
-"""Laying an applied configuration over an object, and taking fields out of one.
+"""Merges an applied configuration into an object, and removes fields from an object.
 
 Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/merge.go,
     sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/remove.go
@@ -18,7 +18,7 @@ _GONE: Any = object()
 
 
 def merge(node: SchemaNode, live: Any, applied: Any) -> Any:
-    """The live value with everything the applied one mentions; nothing is removed. Null leaves a container as it is."""
+    """Merge the applied value into the live one; nothing is removed. Null leaves a container as it is."""
     if isinstance(live, dict) and live and (isinstance(applied, dict) or applied is None):
         if node.map_type == "atomic":
             return applied
@@ -43,13 +43,16 @@ def _merge_maps(node: SchemaNode, live: dict[str, Any], applied: dict[str, Any])
 
 
 def _merge_lists(node: SchemaNode, relation: ListRelation, live: list[Any], applied: list[Any]) -> list[Any]:
-    """Both lists in one. The order of the applied one wins for what it has; the others keep their places between."""
+    """Merge both lists. Applied items have the order of the applied list.
+
+    The other items keep their places between them.
+    """
     if not applied:
         return live
     live_elements = [item_element(relation, item) for item in live]
     live_items: dict[str | None, Any] = {}
     for element, item in zip(live_elements, live, strict=True):
-        # Items with the same key are not merged: which of them is meant is undefined.
+        # Items with the same key are not merged, because they cannot be distinguished.
         live_items[element] = _GONE if element in live_items else item
     applied_items = {item_element(relation, item): item for item in applied}
 
@@ -75,7 +78,7 @@ def _merge_lists(node: SchemaNode, relation: ListRelation, live: list[Any], appl
                 _advance(waiting, element)
                 continue
             if element in applied_items and waiting and waiting[-1] != element:
-                position += 1  # its turn comes with the applied order
+                position += 1  # added later, in the applied order
                 continue
         if position < len(live):
             element = live_elements[position]
@@ -101,17 +104,18 @@ def _advance(waiting: list[str | None], element: str | None) -> None:
 def remove_fields(
     node: SchemaNode, value: dict[str, Any], fields: FieldSet, *, mark_emptied: bool = False
 ) -> dict[str, Any]:
-    """The object without these fields.
+    """Return the object without these fields.
 
-    A container that loses all it had, though not itself among the fields, goes too if the schema declares it and is
-    empty otherwise. Marked it is null instead, which is how ownership has to see it: still there, with nothing in it.
+    If a container loses all its fields and is not among the removed fields itself, it is removed too, provided that the
+    schema declares it and it is empty otherwise. With `mark_emptied` it becomes null instead: for field ownership it is
+    present and empty.
     """
     rest = _without(node, value, fields, mark_emptied=mark_emptied)
     return rest if isinstance(rest, dict) else {}
 
 
 def _without(node: SchemaNode, value: Any, fields: FieldSet, *, mark_emptied: bool) -> Any:
-    """What is left of a value of which parts are to go; None if nothing is."""
+    """Return the rest of a value after the removal of some parts; None if nothing is left."""
     if isinstance(value, dict):
         if node.map_type == "atomic":
             return None

@@ -1,7 +1,7 @@
-"""How a schema divides an object into fields: what is one leaf, what is taken apart, and what names a list item.
+"""Divides an object into fields by its schema: which value is one leaf, and what identifies a list item.
 
-A map is atomic or granular; a list is atomic, a set, or a map by keys. Where there is no schema, types are deduced
-from the value: maps are granular and lists atomic.
+A map is atomic or granular; a list is atomic, a set, or a map by keys. Without a schema, the type is deduced from the
+value: maps are granular and lists atomic.
 
 Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/schema/elements.go,
     sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/helpers.go,
@@ -24,7 +24,7 @@ from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode, compile_s
 
 __all__ = ["ListRelation", "child", "implied_structs", "item_element", "list_relation", "rooted", "zero_values"]
 
-# Schemas live as long as their kinds do; the caches hold them by identity and forget the least used.
+# Schemas live as long as their kinds; the caches hold them by identity and drop the least used.
 _CACHE = 16384
 _ABSENT: Any = object()
 _NOTHING: dict[str, Any] = {}
@@ -82,7 +82,7 @@ _TYPE_META = {"apiVersion": compile_schema(_STRING), "kind": compile_schema(_STR
 
 @functools.lru_cache(maxsize=1024)
 def rooted(node: SchemaNode) -> SchemaNode:
-    """The schema of a whole object: one that leaves metadata open, as those of CRDs do, gets it filled in."""
+    """Return the schema of a whole object. Open metadata, as in a CRD, becomes that of ObjectMeta."""
     metadata = node.properties.get("metadata")
     if metadata is not None and metadata.properties:
         return node
@@ -90,19 +90,19 @@ def rooted(node: SchemaNode) -> SchemaNode:
 
 
 def child(node: SchemaNode, name: str) -> SchemaNode:
-    """The schema of a field; anything goes where none is declared."""
+    """Return the schema of a field; an undeclared field may hold any value."""
     return node.properties.get(name) or node.additional or ANYTHING
 
 
 class ListRelation(msgspec.Struct, frozen=True):
-    """How the items of a granular list are identified: by keys, or without keys by their own value."""
+    """Identifies the items of a granular list: by keys, or by their own value when there are no keys."""
 
     keys: tuple[tuple[str, str, Any], ...]  # name, its JSON up to the value, default or _ABSENT; sorted by name
 
 
 @functools.lru_cache(maxsize=_CACHE)
 def list_relation(node: SchemaNode) -> ListRelation | None:
-    """None for an atomic list. A schema without a list type may still say it by its patch strategy."""
+    """Return the relation of a list; None for an atomic list. Without a list type, the patch strategy determines it."""
     names: tuple[str, ...]
     if node.list_type == "map":
         names = node.list_map_keys
@@ -122,7 +122,7 @@ def list_relation(node: SchemaNode) -> ListRelation | None:
 
 
 def item_element(relation: ListRelation, item: Any) -> str | None:
-    """The path element of a list item; None if it has none, for it lacks its keys or is no scalar in a set."""
+    """Return the path element of a list item; None if it has none: a key is missing, or a set item is not a scalar."""
     if not relation.keys:
         return None if item is None or isinstance(item, (dict, list)) else elements.value_element(item)
     if not isinstance(item, dict):
@@ -141,20 +141,20 @@ def item_element(relation: ListRelation, item: Any) -> str | None:
 
 @functools.lru_cache(maxsize=_CACHE)
 def implied_structs(node: SchemaNode) -> Mapping[str, SchemaNode]:
-    """Fields that are there even when they are left out.
+    """Return the fields that are present even when they are left out.
 
-    In Kubernetes a struct that is no pointer is always present, and its schema says so with the default `{}`. So
-    no manager owns `.spec` itself, only fields in it, and a container owns its empty `.resources`.
+    In Kubernetes a struct that is not a pointer is always present; its schema has the default `{}`. So no manager owns
+    `.spec` itself, only fields in it, and a container owns its empty `.resources`.
     """
     return {name: schema for name, schema in node.properties.items() if schema.has_default and schema.default == {}}
 
 
 @functools.lru_cache(maxsize=_CACHE)
 def zero_values(node: SchemaNode) -> Mapping[str, Any]:
-    """What the fields of a struct hold that are there even when they are left out.
+    """Return the values of fields that are present even when they are left out.
 
-    A struct holds `{}`. A field that is required holds what the schema gives as its default (a Go field that is no
-    pointer has its zero value for one), else null.
+    A struct holds `{}`. A required field holds the default of its schema (such as the zero value of a Go field that is
+    not a pointer), else null.
     """
     zeros: dict[str, Any] = dict.fromkeys(implied_structs(node), _NOTHING)
     for name in node.required:

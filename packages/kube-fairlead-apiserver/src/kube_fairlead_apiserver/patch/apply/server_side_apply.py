@@ -46,7 +46,7 @@ _BEFORE_FIRST_APPLY = "before-first-apply"
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """One apply, and what is known about its kind."""
+    """One apply request, with the schema and the versions of its kind."""
 
     node: SchemaNode
     identity: Identity
@@ -56,7 +56,7 @@ class _Request(msgspec.Struct, frozen=True):
     versions: Versions | None
 
     def version_node(self, version: str) -> SchemaNode:
-        """The schema of the version that an entry is written in."""
+        """Return the schema of the version that an entry is written in."""
         known = (self.versions or {}).get(version)
         return self.node if known is None or known.shown is None else rooted(known.node)
 
@@ -75,10 +75,10 @@ def apply(
     reset_fields: FieldSet | None = None,
     versions: Versions | None = None,
 ) -> tuple[Json, list[Json]]:
-    """The object after the apply, `managedFields` included, and those `managedFields`.
+    """Apply a configuration. Returns the object, `managedFields` included, and those `managedFields`.
 
-    `live` is None when the object does not exist yet. When nothing changes at all, the object is `live` itself. For
-    `reset_fields` and `versions` see `tracking.track_update`. Defaults and validation are up to the caller.
+    `live` is None when the object does not exist yet. When nothing changes, the object is `live` itself. For
+    `reset_fields` and `versions` see `update_tracking.track_update`. The caller applies defaults and validates.
     """
     _check_applied(node, applied, api_version, kind)
     request = _Request(
@@ -128,7 +128,7 @@ def _check_applied(node: SchemaNode, applied: Any, api_version: str, kind: str) 
 
 
 def _owned_before(request: _Request, live: Json) -> Managed:
-    """Give an object without managedFields a manager of its own, so that the first apply can conflict."""
+    """Give an object without managedFields a manager, so that the first apply can conflict."""
     identity = Identity.of(_BEFORE_FIRST_APPLY, "Update", request.api_version, request.identity.subresource)
     return record_update(
         {}, request.node, {}, live, identity, request.api_version, request.now, reset_fields=request.reset_fields
@@ -138,7 +138,7 @@ def _owned_before(request: _Request, live: Json) -> Managed:
 def _merge_and_own(
     request: _Request, live: Json, applied: Json, managed: Managed, *, force: bool
 ) -> tuple[Json, Managed]:
-    """The merged object, `live` itself if it is the same, and the entries after the apply."""
+    """Return the merged object (`live` itself if it is equal) and the entries after the apply."""
     last = managed.get(request.identity)
     fields = fieldset.recursive_difference(applied_fields(request.node, applied), request.reset_fields)
     merged = merge(request.node, live, applied)
@@ -168,7 +168,7 @@ def _merge_and_own(
 
 
 def _given_up(node: SchemaNode, merged: Json, last: FieldSet, claims: Managed) -> FieldSet:
-    """The fields to take out of the merged object: those that only the last apply of this manager owned."""
+    """Return the fields to remove from the merged object: those that only the last apply of this manager owned."""
     claimed = _everything_owned(claims)
     if fieldset.is_subset(last, claimed):
         return {}
@@ -177,12 +177,12 @@ def _given_up(node: SchemaNode, merged: Json, last: FieldSet, claims: Managed) -
     # First remove everything that the last apply owned, then restore what any manager owns...
     kept = fieldset.union(_present(node, _marked(node, merged, last)), name_structs(node, claimed))
     left = _present(node, _marked(node, merged, fieldset.difference(present, kept)))
-    # ...and what went along without having been the last apply's comes back too.
+    # ...and restore what was removed with them and was not owned by the last apply.
     return fieldset.intersection(fieldset.difference(present, left), last)
 
 
 def _owned_elsewhere(request: _Request, merged: Json, given_up: FieldSet, claims: Managed) -> FieldSet:
-    """Of the fields to take out, those that are another's by the name that they have in another version."""
+    """Of the fields to remove, return those that another manager owns under their name in another version."""
     others = [
         (version, found["fieldsV1"])
         for found in claims.values()
@@ -197,9 +197,9 @@ def _owned_elsewhere(request: _Request, merged: Json, given_up: FieldSet, claims
 def _seen_by(
     request: _Request, merged: Json, some: list[tuple[str, ...]], version: Version, fields: FieldSet
 ) -> list[FieldSet]:
-    """Of some fields, each whose removal changes one of `fields` in another version.
+    """Return the fields whose removal changes one of `fields` in another version.
 
-    Mostly none is, so all are taken out at once first; if that changes any, each half is looked at in turn.
+    Usually there is none, so all are removed at once first. If that changes a field, each half is tried.
     """
     removed = fieldset.union_all(
         [functools.reduce(lambda below, element: {element: below}, reversed(path), FieldSet()) for path in some]
@@ -225,5 +225,5 @@ def _marked(node: SchemaNode, value: Json, fields: FieldSet) -> Json:
 
 
 def _everything_owned(managed: Managed) -> FieldSet:
-    """Everything that any manager owns."""
+    """Return the fields that any manager owns."""
     return fieldset.union_all([found["fieldsV1"] for found in managed.values()])

@@ -1,4 +1,4 @@
-"""Field ownership after a write that is not an apply: create, update and the other patches.
+"""Tracks field ownership after a write that is not an apply: create, update and the other patches.
 
 Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/merge/update.go,
     k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/structuredmerge.go,
@@ -55,18 +55,19 @@ def track_update(
     reset_fields: FieldSet | None = None,
     versions: Versions | None = None,
 ) -> list[Json]:
-    """The `managedFields` of `new`, which replaces `live` (None: it is created), after a change by `manager`.
+    """Return the `managedFields` of `new`, which replaces `live` (None: it is created), after a change by `manager`.
 
-    `reset_fields` are those the server resets after this write (the status in a write to the main resource, all but
-    the status in one to the status): no manager owns them by it. `versions` are all served versions of the
-    kind; entries of a version that is gone are dropped. Without it all versions are taken to be alike.
+    `reset_fields` are those that the server resets after this write: the status in a write to the main resource, all
+    but the status in a write to the status. The write gives no manager ownership of them. `versions` are all served
+    versions of the kind; entries of a removed version are dropped. Without it, all versions are assumed to have the
+    same fields.
 
-    A list that did not change is returned as it was found, the very same object.
+    An unchanged list is returned as the same object.
     """
     found = _starting_point(live, new, ignore_request=bool(subresource))
     managed = managers.read_stored(found)
     if not managed and live is not None and (live.get("metadata") or {}).get("uid"):
-        return []  # not tracked so far, and an update does not start it
+        return []  # not tracked yet, and an update does not begin to track
     identity = Identity.of(manager, "Update", api_version, subresource)
     if live is None and not managed:
         # A new object takes no field from any manager.
@@ -87,7 +88,7 @@ def track_update(
 
 
 def _starting_point(live: Json | None, new: Json, *, ignore_request: bool) -> list[Json]:
-    """The entries to start from: the client's if it sent valid ones, else those of the live object."""
+    """Return the entries to start from: the client's if they are valid, else those of the live object."""
     stored = ((live or {}).get("metadata") or {}).get("managedFields") or []
     if ignore_request:
         return stored
@@ -115,7 +116,7 @@ def record_update(
     reset_fields: FieldSet | None = None,
     versions: Versions | None = None,
 ) -> Managed:
-    """The entries after a change: what changed belongs to `identity` now. The same object if nothing did."""
+    """Return the entries after a change: `identity` owns the changed fields now. The same object if nothing changed."""
     changes = tracked_changes(api_version, node, before, after, reset_fields, versions)
     others = disown(managed, changes)
     taken = fieldset.union(changes.own.modified, changes.own.added)
@@ -134,7 +135,7 @@ def tracked_changes(
     reset_fields: FieldSet | None,
     versions: Versions | None,
 ) -> Changes:
-    """What changed among the fields that can be owned, in the terms of any version."""
+    """Return the changes of fields that can be owned, for every version."""
 
     def compared(schema: SchemaNode, old: Json, new: Json) -> Comparison:
         return compare_tracked(schema, old, new, reset_fields)
@@ -143,12 +144,15 @@ def tracked_changes(
 
 
 def compare_tracked(node: SchemaNode, before: Json, after: Json, reset_fields: FieldSet | None = None) -> Comparison:
-    """What changed among the fields that can be owned and are not reset."""
+    """Compare the fields that can be owned and are not reset."""
     return compare(rooted(node), _tracked(before), _tracked(after)).without(reset_fields or {})
 
 
 def _created(node: SchemaNode, new: Json, reset_fields: FieldSet | None) -> FieldSet:
-    """All that can be owned of a new object: what a comparison with nothing finds, without making one."""
+    """Return all fields of a new object that can be owned.
+
+    The result of a comparison with nothing, without building it.
+    """
     whole, tracked = rooted(node), _tracked(new)
     metadata = new_fields(child(whole, "metadata"), tracked.pop("metadata"))
     fields = {"f:metadata": metadata} if metadata else {}
@@ -168,9 +172,9 @@ def _tracked(value: Json) -> Json:
 
 
 def disown(managed: Managed, changes: Changes, *, keep: Identity | None = None) -> Managed:
-    """The entries without what changed hands or is gone, except in the entry to keep. Empty entries vanish.
+    """Remove changed and removed fields from the entries, except from the entry to keep. Empty entries are dropped.
 
-    An entry written through another version speaks of that version's fields, so it is compared in its terms.
+    An entry of another version holds the fields of that version, so it is compared in that version.
     """
     result: Managed = {}
     touched = False

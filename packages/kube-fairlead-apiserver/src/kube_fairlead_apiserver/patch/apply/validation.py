@@ -1,4 +1,6 @@
-"""Whether an applied configuration fits its schema, as far as ownership needs it: kinds, keys and declared fields.
+"""Validates an applied configuration against its schema, as far as ownership needs it.
+
+JSON types, keys, declared fields.
 
 Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/validate.go,
     sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/helpers.go
@@ -17,14 +19,14 @@ __all__ = ["problems", "summary"]
 
 
 def problems(node: SchemaNode, value: dict[str, Any]) -> list[str]:
-    """Everything that is wrong, each with its path: `.spec.ports: duplicate entries for key [port=80]`."""
+    """Return every problem with its path: `.spec.ports: duplicate entries for key [port=80]`."""
     found: list[str] = []
     _check(node, value, "", open_below=False, found=found)
     return found
 
 
 def summary(found: list[str]) -> str:
-    """One problem as it is, several below a heading."""
+    """Return one problem as it is, several below a heading."""
     return found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])
 
 

@@ -26,7 +26,7 @@ def request_organizations(pem: bytes) -> list[str]:
     what is signed elsewhere.
 
     Raises:
-        BadRequestFile: it is no request, or not signed by the key that it asks a certificate for.
+        InvalidCertificateRequest: it is no request, or not signed by the key that it asks a certificate for.
     """
     from cryptography import x509  # not before it is needed: the server is ready without
     from cryptography.x509.oid import NameOID
