@@ -1,9 +1,9 @@
 """The Common Expression Language, as Kubernetes uses it: CRD rules, admission policies, match conditions.
 
-The journey of a source: ``lexer`` > ``parser`` (with ``macros``) > ``checker`` > ``validators`` > ``planner``, which
-makes closures; ``environment`` walks it and hands out programs. JSON is bound as it is and read through its schema's
-type only where an expression looks. Knows nothing of requests, storage or admission; evaluates, never decides what a
-result means.
+A source passes through ``lexer``, ``parser`` (with ``macros``), ``checker``, ``validators`` and ``planner``, which
+builds closures; ``environment`` calls them in this order and returns programs. JSON values are bound without
+conversion; a value is converted by the type of its schema when an expression reads it. This package knows nothing of
+requests, storage or admission. It evaluates; the caller decides what a result means.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Schemas need the regular expressions at once, and the rest only when the first expression is compiled.
+    # Schemas need regular expressions at start-up, and the rest only when the first expression is compiled.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

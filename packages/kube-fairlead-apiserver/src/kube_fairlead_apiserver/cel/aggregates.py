@@ -1,4 +1,4 @@
-"""List and map literals.
+"""Plans list and map literals.
 
 Upstream: github.com/google/cel-go@v0.26.0/interpreter/interpretable.go
 """
@@ -19,7 +19,7 @@ _KEY_TYPES = (str, int, float)
 
 
 def list_literal(planner: Planner, node: nodes.ListLiteral) -> Step:
-    """``[a, ?b]``; one of constants is made once."""
+    """Plan ``[a, ?b]``; a literal of constants is built once."""
     element_type = node.type.parameters[0]
     planned = [as_dynamic(planner.step(element), element, element_type) for element in node.elements]
     if not node.optional_indices:
@@ -46,7 +46,7 @@ def list_literal(planner: Planner, node: nodes.ListLiteral) -> Step:
 
 
 def map_literal(planner: Planner, node: nodes.MapLiteral) -> Step:
-    """``{a: b, ?c: d}``."""
+    """Plan ``{a: b, ?c: d}``."""
     value_type = node.type.parameters[1]
     planned = [
         (planner.step(entry.key), _entry_value(planner, entry, value_type), entry.optional) for entry in node.entries

@@ -1,4 +1,4 @@
-"""Arithmetic with the ranges and roundings of 64-bit machines, and addition of everything that can be added.
+"""Arithmetic with the ranges and rounding of 64-bit numbers, and addition of all types that have it.
 
 Upstream: github.com/google/cel-go@v0.26.0/common/types/overflow.go,
     github.com/google/cel-go@v0.26.0/common/types/int.go,
@@ -45,7 +45,7 @@ __all__ = [
     "subtract_uint",
 ]
 
-# As many values as a body may have.
+# The maximum number of values of a body.
 _MOST_ELEMENTS = 200_000
 
 
@@ -62,22 +62,22 @@ def _uint(value: int) -> Uint:
 
 
 def add_int(left: int, right: int) -> int:
-    """Checked addition."""
+    """Add with overflow check."""
     return _int(left + right)
 
 
 def subtract_int(left: int, right: int) -> int:
-    """Checked subtraction."""
+    """Subtract with overflow check."""
     return _int(left - right)
 
 
 def multiply_int(left: int, right: int) -> int:
-    """Checked multiplication."""
+    """Multiply with overflow check."""
     return _int(left * right)
 
 
 def divide_int(left: int, right: int) -> int:
-    """Division that truncates toward zero."""
+    """Divide and truncate toward zero."""
     if right == 0:
         raise errors.EvaluationError("division by zero")
     quotient = abs(left) // abs(right)
@@ -85,7 +85,7 @@ def divide_int(left: int, right: int) -> int:
 
 
 def modulo_int(left: int, right: int) -> int:
-    """Remainder with the sign of the dividend."""
+    """Return the remainder with the sign of the dividend."""
     if right == 0:
         raise errors.EvaluationError("modulus by zero")
     if left == INT_MIN and right == -1:
@@ -95,56 +95,56 @@ def modulo_int(left: int, right: int) -> int:
 
 
 def negate_int(value: int) -> int:
-    """Checked negation."""
+    """Negate with overflow check."""
     return _int(-value)
 
 
 def add_uint(left: Uint, right: Uint) -> Uint:
-    """Checked unsigned addition."""
+    """Add unsigned with overflow check."""
     return _uint(int(left) + int(right))
 
 
 def subtract_uint(left: Uint, right: Uint) -> Uint:
-    """Checked unsigned subtraction."""
+    """Subtract unsigned with overflow check."""
     return _uint(int(left) - int(right))
 
 
 def multiply_uint(left: Uint, right: Uint) -> Uint:
-    """Checked unsigned multiplication."""
+    """Multiply unsigned with overflow check."""
     return _uint(int(left) * int(right))
 
 
 def divide_uint(left: Uint, right: Uint) -> Uint:
-    """Unsigned division."""
+    """Divide unsigned."""
     if right == 0:
         raise errors.EvaluationError("division by zero")
     return Uint(int(left) // int(right))
 
 
 def modulo_uint(left: Uint, right: Uint) -> Uint:
-    """Unsigned remainder."""
+    """Return the unsigned remainder."""
     if right == 0:
         raise errors.EvaluationError("modulus by zero")
     return Uint(int(left) % int(right))
 
 
 def add_double(left: float, right: float) -> float:
-    """IEEE addition."""
+    """Add as IEEE 754 does."""
     return left + right
 
 
 def subtract_double(left: float, right: float) -> float:
-    """IEEE subtraction."""
+    """Subtract as IEEE 754 does."""
     return left - right
 
 
 def multiply_double(left: float, right: float) -> float:
-    """IEEE multiplication."""
+    """Multiply as IEEE 754 does."""
     return left * right
 
 
 def divide_double(left: float, right: float) -> float:
-    """IEEE division: zero divides to infinity or NaN, which Python refuses."""
+    """Divide as IEEE 754 does: division by zero is infinity or NaN, where Python raises."""
     if right:
         return left / right
     if math.isnan(left) or left == 0 or math.isnan(right):
@@ -153,24 +153,24 @@ def divide_double(left: float, right: float) -> float:
 
 
 def negate_double(value: float) -> float:
-    """IEEE negation."""
+    """Negate as IEEE 754 does."""
     return -value
 
 
 def add_string(left: str, right: str) -> str:
-    """Concatenation."""
+    """Concatenate."""
     return left + right
 
 
 def add_bytes(left: bytes, right: bytes) -> bytes:
-    """Concatenation."""
+    """Concatenate."""
     return left + right
 
 
 def add_list(left: list[Any], right: list[Any]) -> list[Any]:
-    """Concatenation; union for a set, and for a map list a merge where the right side wins in place."""
+    """Concatenate; a set gets the union, a map list a merge in which the right side replaces items in place."""
     if len(left) + len(right) > _MOST_ELEMENTS:
-        # cel-go does not copy them, so that the cost of an addition says nothing of its size.
+        # cel-go does not copy them, so the cost of an addition does not depend on its size.
         raise errors.EvaluationError(f"a list of more than {_MOST_ELEMENTS} elements")
     if isinstance(left, values.SetList):
         joined = values.SetList(left)
@@ -204,30 +204,30 @@ def _timestamp(nanoseconds: int, offset_seconds: int) -> Timestamp:
 
 
 def add_duration(left: Duration, right: Duration) -> Duration:
-    """Checked addition."""
+    """Add with overflow check."""
     return _duration(left.nanoseconds + right.nanoseconds)
 
 
 def subtract_duration(left: Duration, right: Duration) -> Duration:
-    """Checked subtraction."""
+    """Subtract with overflow check."""
     return _duration(left.nanoseconds - right.nanoseconds)
 
 
 def add_timestamp_duration(left: Timestamp, right: Duration) -> Timestamp:
-    """A later time."""
+    """Return a later time."""
     return _timestamp(left.nanoseconds + right.nanoseconds, left.offset_seconds)
 
 
 def add_duration_timestamp(left: Duration, right: Timestamp) -> Timestamp:
-    """A later time."""
+    """Return a later time."""
     return add_timestamp_duration(right, left)
 
 
 def subtract_timestamp_duration(left: Timestamp, right: Duration) -> Timestamp:
-    """An earlier time."""
+    """Return an earlier time."""
     return _timestamp(left.nanoseconds - right.nanoseconds, left.offset_seconds)
 
 
 def subtract_timestamp(left: Timestamp, right: Timestamp) -> Duration:
-    """The time between."""
+    """Return the duration between two times."""
     return _duration(left.nanoseconds - right.nanoseconds)

@@ -1,4 +1,4 @@
-"""How much evaluation may cost, in cel-go's units: about one per operation, more where work grows with data.
+"""The cost budget of evaluations, in cel-go's units: about one per operation, more for operations on large values.
 
 Upstream: github.com/google/cel-go@v0.26.0/interpreter/runtimecost.go,
     k8s.io/apiserver@v0.36.4/pkg/apis/cel/config.go
@@ -15,7 +15,7 @@ MATCH_CONDITIONS_COST_MAX = 2_500_000
 
 
 class Budget:
-    """What is left for a group of evaluations. Each may use at most ``per_call`` of it."""
+    """The remaining cost of a group of evaluations. Each may use at most ``per_call`` of it."""
 
     __slots__ = ("per_call", "remaining")
 
@@ -25,5 +25,5 @@ class Budget:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the group has spent more than it had."""
+        """Whether the group has spent more than its budget."""
         return self.remaining < 0

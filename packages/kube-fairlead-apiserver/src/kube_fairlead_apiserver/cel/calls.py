@@ -1,4 +1,4 @@
-"""Calls of library functions: straight to the function when static types decide, dispatch on values otherwise.
+"""Plans calls of library functions: a direct call when static types determine the overload, else a dispatch on values.
 
 Upstream: github.com/google/cel-go@v0.26.0/interpreter/interpretable.go,
     github.com/google/cel-go@v0.26.0/common/decls/decls.go
@@ -18,11 +18,11 @@ __all__ = ["call"]
 
 _Guard = Callable[[Any], bool]
 _FOLDING_COST_MAX = 1000
-# Conversions of constants are made once, before anything is charged.
+# Conversions of constants are evaluated once, before any cost is charged.
 _FREE_WHEN_CONSTANT = frozenset({
     *("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"),
 })  # fmt: skip
-# cel-go lets these check their arguments themselves, and they do not say much.
+# In cel-go these functions check their own arguments, and their errors have few details.
 _TERSE = frozenset({"contains", "endsWith", "matches", "startsWith"})
 
 
@@ -52,7 +52,7 @@ def call(planner: Planner, node: nodes.Call) -> Step:
 
 
 def _folded(step: Step, *, free: bool) -> Step:
-    """Run a call of constants now, if that is cheap. One that fails is left to fail when it runs."""
+    """Evaluate a call of constants now, if that is cheap. A call that fails is planned, and fails when it runs."""
     frame: Frame = [_FOLDING_COST_MAX]
     try:
         value = step.run(frame)
@@ -93,7 +93,7 @@ def _costed(compute: Callable[..., Any], cost: declarations.Cost, runs: list[Run
 
 
 def _dispatched(node: nodes.Call, runs: list[Run]) -> Run:
-    """Pick the overload by the values."""
+    """Choose the overload by the values."""
     table = [
         ([_guard(parameter) for parameter in overload.parameters], overload.compute, overload.cost)
         for overload in node.overloads
@@ -119,11 +119,11 @@ def _needs_guards(parameters: Sequence[CelType], arguments: Sequence[CelType]) -
 
 
 def _may_differ(parameter: CelType, argument: CelType) -> bool:
-    """Whether a value of the argument's type may turn out not to be of the parameter's."""
+    """Return whether a value of the argument's type may not be of the parameter's type."""
     if parameter.kind is Kind.DYN or parameter.kind is Kind.PARAMETER:
         return False
     if argument.kind is not parameter.kind:
-        return True  # dyn, or null where an object could stand
+        return True  # dyn, or null in place of an object
     return any(map(_may_differ, parameter.parameters, argument.parameters))
 
 
@@ -141,7 +141,7 @@ _CLASSES: dict[CelType, frozenset[type]] = {
 
 
 def _guard(parameter: CelType) -> _Guard | None:
-    """A test whether a value has this type; None when any value has."""
+    """Return a test whether a value has this type; None when every value has."""
     if parameter.kind is Kind.DYN or parameter.kind is Kind.PARAMETER:
         return None
     classes = _CLASSES.get(parameter)

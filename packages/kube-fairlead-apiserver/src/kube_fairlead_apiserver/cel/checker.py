@@ -1,6 +1,6 @@
-"""Gives every node its type and every call its possible overloads, or says what is wrong and where.
+"""Checks types: sets the type of every node and the possible overloads of every call, or reports errors with positions.
 
-Checking is gradual: what is ``dyn`` is left to run time. Messages and their positions are cel-go's.
+Checking is gradual: a ``dyn`` value is checked when it is evaluated. Messages and positions are cel-go's.
 
 Upstream: github.com/google/cel-go@v0.26.0/checker/checker.go,
     github.com/google/cel-go@v0.26.0/checker/errors.go,
@@ -18,7 +18,7 @@ __all__ = ["Scope", "check"]
 
 
 class Scope:
-    """What names mean: variables, type names, functions."""
+    """The declared names: variables, type names, functions."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class _Checker:
         self._known = unification.Substitutions()
 
     def settle(self, root: nodes.Expr) -> None:
-        """Replace type variables by what they turned out to be, once everything is known."""
+        """Replace type variables by their types, after the whole tree is checked."""
         pending = [root]
         while pending:
             node = pending.pop()
@@ -287,7 +287,7 @@ class _Checker:
         return accumulated
 
     def _range_types(self, node: nodes.Comprehension) -> tuple[CelType, CelType]:
-        """Types of the first and the second iteration variable."""
+        """Return the types of the first and the second iteration variable."""
         range_type = self._known.apply(self.visit(node.range))
         if range_type.kind is Kind.LIST:
             element = range_type.parameters[0]

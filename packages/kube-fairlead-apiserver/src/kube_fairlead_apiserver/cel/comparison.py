@@ -1,4 +1,4 @@
-"""``==``, ``!=``, ordering and ``in``, as direct as the static types allow.
+"""Plans ``==``, ``!=``, ordering and ``in``, as direct as the static types allow.
 
 Upstream: github.com/google/cel-go@v0.26.0/common/types/compare.go,
     github.com/google/cel-go@v0.26.0/interpreter/runtimecost.go
@@ -27,16 +27,16 @@ _ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {
     "_>=_": operator.ge,
 }
 _SCALARS = frozenset({bool, int, str, type(None)})
-_UNIT_CHARACTERS = 10  # a unit of cost pays for looking at this many
+_UNIT_CHARACTERS = 10  # elements compared for one unit of cost
 
 
 def equal(planner: Planner, node: nodes.Call) -> Step:
-    """``a == b``."""
+    """Plan ``a == b``."""
     return _equality(planner, node, negated=False)
 
 
 def not_equal(planner: Planner, node: nodes.Call) -> Step:
-    """``a != b``."""
+    """Plan ``a != b``."""
     return _equality(planner, node, negated=True)
 
 
@@ -69,7 +69,7 @@ def _equality(planner: Planner, node: nodes.Call, *, negated: bool) -> Step:
 
 
 def _equality_to_scalar(run_left: Run, constant: Any, *, negated: bool) -> Run:
-    """A value of unknown type against a short constant, the usual test in policies."""
+    """Compare a value of unknown type with a short constant, the usual test in policies."""
     constant_class = type(constant)
 
     def run(frame: Frame) -> bool:
@@ -106,7 +106,7 @@ def _direct_equality(left: Step, right: Step, cel_type: types.CelType, *, negate
 
 
 def ordering(planner: Planner, node: nodes.Call) -> Step:
-    """``a < b`` and its kin."""
+    """Plan ``a < b``, ``a <= b``, ``a > b`` and ``a >= b``."""
     left_node, right_node = node.args
     left, right = planner.step(left_node), planner.step(right_node)
     cost = left.cost + right.cost + 1
@@ -135,7 +135,7 @@ def ordering(planner: Planner, node: nodes.Call) -> Step:
 
 
 def containment(planner: Planner, node: nodes.Call) -> Step:
-    """``a in b``."""
+    """Plan ``a in b``."""
     element_node, container_node = node.args
     element, container = planner.step(element_node), planner.step(container_node)
     cost = element.cost + container.cost
@@ -166,7 +166,7 @@ def _contains(frame: Frame, value: Any, container: Any) -> bool:
     if isinstance(container, list):
         steps.charge(frame, len(container))
         if type(value) is str:
-            return value in container  # a string equals nothing but strings, in Python too
+            return value in container  # a string equals only strings, in Python too
         return any(equality.equals(each, value) for each in container)
     if isinstance(container, dict):
         try:

@@ -1,7 +1,7 @@
-"""What a library declares: functions with overloads, names of types, macros.
+"""Declarations of a library: functions with overloads, names of types, macros.
 
-An overload is a signature, what computes it, and what it costs. ``cost`` gets the arguments and is charged before the
-work is done; without one a call costs one unit.
+An overload is a signature, a Python function, and a cost. ``cost`` gets the arguments and is charged before the call;
+without one a call costs one unit.
 
 Upstream: github.com/google/cel-go@v0.26.0/common/decls/decls.go
 """
@@ -21,7 +21,7 @@ Cost = Callable[[tuple[Any, ...]], int]
 
 
 class PlannedArgument(Protocol):
-    """What specialising may know of an argument."""
+    """What the specialisation of a call may know of an argument."""
 
     is_constant: bool
     value: Any
@@ -40,13 +40,13 @@ class Overload:
     compute: Callable[..., Any]
     member: bool = False
     cost: Cost | None = None
-    # Given the planned arguments, a cheaper function of them (a pattern compiled once), or None.
+    # From the planned arguments: a cheaper function of them (with a compiled pattern), or None.
     specialize: Specialize | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """A name and its overloads, in the order they are tried."""
+    """A name and its overloads, in the order in which they are tried."""
 
     name: str
     overloads: tuple[Overload, ...]
@@ -65,19 +65,19 @@ class Library:
 def function(
     name: str, parameters: Iterable[CelType], result: CelType, compute: Callable[..., Any], cost: Cost | None = None
 ) -> Overload:
-    """A global function: ``name(a, b)``."""
+    """Declare a global function: ``name(a, b)``."""
     return Overload(name, tuple(parameters), result, compute, member=False, cost=cost)
 
 
 def member(
     name: str, parameters: Iterable[CelType], result: CelType, compute: Callable[..., Any], cost: Cost | None = None
 ) -> Overload:
-    """A receiver function: ``a.name(b)``."""
+    """Declare a receiver function: ``a.name(b)``."""
     return Overload(name, tuple(parameters), result, compute, member=True, cost=cost)
 
 
 def combine(libraries: Iterable[Library]) -> dict[str, Function]:
-    """All functions of some libraries, overloads of one name together."""
+    """Return all functions of some libraries, with the overloads of one name together."""
     overloads: dict[str, list[Overload]] = {}
     for library in libraries:
         for overload in library.overloads:

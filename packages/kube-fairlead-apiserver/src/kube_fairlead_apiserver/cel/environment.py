@@ -1,4 +1,4 @@
-"""The way in: declare variables, compile a source, evaluate the program.
+"""The entry point: declare variables, compile a source, evaluate the program.
 
 Upstream: github.com/google/cel-go@v0.26.0/cel/env.go,
     github.com/google/cel-go@v0.26.0/cel/program.go,
@@ -31,7 +31,7 @@ __all__ = ["Environment", "Program"]
 
 
 class Environment:
-    """Variables and libraries that sources are compiled against. Immutable; compile as often as needed."""
+    """Variables and libraries for compilation. Immutable; any number of sources can be compiled."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Environment:
         self._vocabulary = _vocabulary(self._libraries)
 
     def extend(self, variables: Mapping[str, types.CelType]) -> Environment:
-        """The same with more variables; later ones replace earlier ones of the same name."""
+        """Return a copy with more variables; a variable replaces an earlier one of the same name."""
         return Environment(
             {**self._variables, **variables}, libraries=self._libraries, backtick_identifiers=self._backticks
         )
 
     def check(self, source: str) -> nodes.Expr:
-        """Parse and check only: the typed tree, which cost estimates walk. Raises as `compile` does."""
+        """Parse and check only. Returns the typed tree, which cost estimates walk. Raises like `compile`."""
         try:
             root = parser.parse(source, self._vocabulary.macros, backtick_identifiers=self._backticks)
             issues = errors.IssueLog(source)
@@ -66,7 +66,7 @@ class Environment:
         return root
 
     def compile(self, source: str) -> Program:
-        """Parse, check and plan; a CompileError carries every issue found."""
+        """Parse, check and plan. A CompileError has every issue."""
         root = self.check(source)
         try:
             return Program(source, root.type, planner.plan(root), self._variables)
@@ -75,7 +75,7 @@ class Environment:
 
 
 class Program:
-    """A compiled expression. It has no state: evaluate it from anywhere, any number of times."""
+    """A compiled expression. It has no state and can be evaluated any number of times."""
 
     __slots__ = ("_inputs", "_plan", "_template", "result_type", "source")
 
@@ -101,7 +101,7 @@ class Program:
         return frozenset(self._plan.inputs)
 
     def evaluate(self, bindings: Mapping[str, Any], allowance: budget.Budget | None = None) -> Any:
-        """The value for these variables, as plain Python.
+        """Evaluate with these variables; returns plain Python values.
 
         JSON is bound as it is. Raises EvaluationError when there is no value, CostExceeded when it costs too much.
         """
@@ -120,7 +120,7 @@ class Program:
         except RecursionError:
             raise errors.EvaluationError("expression nested too deeply") from None
         except (AttributeError, TypeError) as error:
-            # Typed code trusts the schema; null in a list of ints, or data older than its schema, breaks that trust.
+            # Typed code relies on the schema; null in a list of ints, or data older than its schema, violates it.
             raise errors.EvaluationError(f"invalid data, not of the type its schema says: {error}") from error
         finally:
             if allowance is not None:
@@ -131,7 +131,7 @@ class Program:
 
 
 class _DeclarationSet:
-    """Everything some libraries declare, put together once."""
+    """All declarations of some libraries, combined once."""
 
     def __init__(self, libraries: Sequence[declarations.Library]) -> None:
         self.functions = declarations.combine(libraries)

@@ -1,7 +1,7 @@
-"""When two values are equal, and which comes first.
+"""Equality and order of values.
 
-Numbers compare across their types by value. Objects compare by their schema: lists that are sets or maps ignore
-order at any depth. Everything else of different types is unequal, never an error.
+Numbers of different types compare by value. Objects compare by their schema: lists that are sets or maps ignore order
+at any depth. Other values of different types are unequal, without an error.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/common/valuesunstructured.go,
     k8s.io/apiserver@v0.36.4/pkg/cel/common/equality.go,
@@ -31,7 +31,7 @@ _ORDERED = frozenset({str, bytes, bool, values.Timestamp, values.Duration})
 
 
 def equals(left: Any, right: Any) -> bool:
-    """``left == right`` for values of unknown types."""
+    """Compare values of unknown types: ``left == right``."""
     left_class, right_class = type(left), type(right)
     if left_class is right_class and left_class in _DIRECT:
         return bool(left == right)
@@ -49,7 +49,7 @@ def equals(left: Any, right: Any) -> bool:
 
 
 def _lists_equal(left: list[Any], right: list[Any], same: Equality) -> bool:
-    """Compare lists of one length; the left one's kind decides how."""
+    """Compare lists of the same length; the kind of the left one decides how."""
     if isinstance(left, values.SetList):
         return _covers(left, right)
     if isinstance(left, values.MapList):
@@ -82,7 +82,7 @@ def _optionals_equal(left: values.Optional, right: values.Optional, same: Equali
 
 
 def equality_for(cel_type: CelType) -> Equality | None:
-    """How values of a static type compare, or None when ``equals`` is all there is to it."""
+    """Return the comparison for a static type, or None when ``equals`` is sufficient."""
     if isinstance(cel_type, types.ObjectType):
         return _object_equality(cel_type)
     same = equality_for(cel_type.parameters[-1]) if cel_type.parameters else None
@@ -131,7 +131,7 @@ def _field_equal(field_type: CelType, left: Any, right: Any) -> bool:
 
 
 def is_plain(cel_type: CelType) -> bool:
-    """Whether JSON of this type is already its value, all the way down, so that Python's ``==`` is right."""
+    """Return whether JSON of this type is its value at every level, so that Python's ``==`` is correct."""
     pending = [cel_type]
     seen: set[int] = set()
     while pending:
@@ -148,7 +148,7 @@ def is_plain(cel_type: CelType) -> bool:
 
 
 def to_dynamic(value: Any, cel_type: CelType) -> Any:
-    """A typed value for a place that knows no types: objects become maps of adapted fields."""
+    """Convert a typed value for a place without types: objects become maps of adapted fields."""
     if isinstance(cel_type, types.ObjectType):
         if not isinstance(value, dict):
             return value
@@ -169,7 +169,7 @@ def to_dynamic(value: Any, cel_type: CelType) -> Any:
 
 
 def compare(left: Any, right: Any) -> int:
-    """-1, 0 or 1; raises when the two have no order."""
+    """Return -1, 0 or 1; raise when the two have no order."""
     left_class, right_class = type(left), type(right)
     if left_class in _NUMBERS and right_class in _NUMBERS:
         return _compare_numbers(left, right, ordered=True)
@@ -179,7 +179,7 @@ def compare(left: Any, right: Any) -> int:
 
 
 def _compare_numbers(left: Any, right: Any, *, ordered: bool = False) -> int:
-    """Compare across types as cel-go does: an int meets a double as a double."""
+    """Compare numbers of different types as cel-go does: an int and a double compare as doubles."""
     if isinstance(left, float) or isinstance(right, float):
         if math.isnan(left) or math.isnan(right):
             if ordered:

@@ -26,7 +26,7 @@ _ISSUES_REPORTED_MAX = 100
 
 
 class CelError(Exception):
-    """Root of everything this package raises on purpose."""
+    """Base class of the errors of this package."""
 
 
 class EvaluationError(CelError):
@@ -42,7 +42,7 @@ class CostExceeded(CelError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Issue:
-    """One complaint about the source. Lines and columns count from one; columns are code points."""
+    """One error in the source. Lines and columns count from one; columns are code points."""
 
     line: int
     column: int
@@ -72,14 +72,14 @@ class CompileError(CelError):
 
 
 class IssueLog:
-    """Collects issues about one source text, turning offsets into lines and columns."""
+    """Collects issues of one source text, and converts offsets to lines and columns."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self.issues: list[Issue] = []
 
     def report(self, offset: int, text: str) -> None:
-        """Note a complaint about what stands at this offset."""
+        """Add an issue at this offset."""
         line = self._source.count("\n", 0, offset) + 1
         start = self._source.rfind("\n", 0, offset) + 1
         end = self._source.find("\n", start)
@@ -87,6 +87,6 @@ class IssueLog:
         self.issues.append(Issue(line, offset - start + 1, text, snippet))
 
     def raise_if_any(self) -> None:
-        """Stop here when anything was reported."""
+        """Raise CompileError when there are issues."""
         if self.issues:
             raise CompileError(self.issues)

@@ -1,7 +1,7 @@
-"""How Kubernetes spells property names as CEL identifiers.
+"""Escapes property names as CEL identifiers, as Kubernetes does.
 
-``my-field`` becomes ``my__dash__field``; a reserved word such as ``namespace`` becomes ``__namespace__``.
-Names with other characters have no spelling and are invisible to expressions.
+``my-field`` becomes ``my__dash__field``; a reserved word such as ``namespace`` becomes ``__namespace__``. Names with
+other characters have no identifier, so expressions cannot use them.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/escaping.go
 """
@@ -23,7 +23,7 @@ _TO_ESCAPE = re.compile(r"__|[-./]")
 
 
 def escape(name: str) -> str | None:
-    """The identifier for a property name, or None when it has none."""
+    """Return the identifier of a property name, or None when it has none."""
     if name in RESERVED:
         return f"__{name}__"
     if not _EXPRESSIBLE.fullmatch(name):

@@ -1,7 +1,7 @@
-"""Reaching into values: ``a.b``, ``has(a.b)``, ``a.?b``, ``a[b]``, ``a[?b]``, ``or`` and ``orValue``.
+"""Plans field access: ``a.b``, ``has(a.b)``, ``a.?b``, ``a[b]``, ``a[?b]``, ``or`` and ``orValue``.
 
-A path such as ``self.spec.replicas`` is one step that subscripts JSON directly; only when that fails does it look
-closer to report what is missing.
+A path such as ``self.spec.replicas`` is one step that subscripts JSON directly. Only when that fails is the path walked
+again, to report the missing part.
 
 Upstream: github.com/google/cel-go@v0.26.0/interpreter/attributes.go,
     github.com/google/cel-go@v0.26.0/common/types/optional.go,
@@ -27,7 +27,7 @@ _MISSING = object()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Hop:
-    """One selection: the key in JSON, the name in the expression, and what to do with null and with JSON."""
+    """One selection: the key in JSON, the name in the expression, and the treatment of null and of JSON."""
 
     key: str
     name: str
@@ -44,7 +44,7 @@ def _hop(node: nodes.Select) -> _Hop:
 
 
 def select(planner: Planner, node: nodes.Select) -> Step:
-    """Any form of field selection."""
+    """Plan any form of field selection."""
     _, operand_optional = unification.unwrap_optional(node.operand.type)
     if node.test_only:
         return _presence(planner, node)
@@ -86,7 +86,7 @@ def _path(base: Step, hops: list[_Hop]) -> Run:
 
 
 def _short_path(slot: int, hops: list[_Hop]) -> Run:
-    """The common paths without a loop: a variable and up to three keys."""
+    """Plan the common paths without a loop: a variable and up to three keys."""
     last = hops[-1]
     null_is_absent = last.is_object
     first = hops[0].key
@@ -124,7 +124,7 @@ def _short_path(slot: int, hops: list[_Hop]) -> Run:
 
 
 def _walk(value: Any, hops: list[_Hop]) -> Any:
-    """The slow way through a path: finds the value after all (an optional on the way) or says what is missing."""
+    """Walk a path slowly: return the value (through an optional on the path) or report the missing part."""
     for hop in hops:
         found = _field(value, hop.key)
         if found is _MISSING or (found is None and hop.is_object):
@@ -134,10 +134,10 @@ def _walk(value: Any, hops: list[_Hop]) -> Any:
 
 
 def _field(value: Any, key: str) -> Any:
-    """A field of a value of unknown type, or _MISSING."""
+    """Return a field of a value of unknown type, or _MISSING."""
     if isinstance(value, dict):
         try:
-            return value[key]  # not get(): a caller's mapping may compute its items when asked
+            return value[key]  # not get(): a caller's mapping may compute its items on access
         except KeyError:
             return _MISSING
     if isinstance(value, values.Optional):
@@ -159,7 +159,7 @@ def _shown(key: object) -> str:
 
 
 def _presence(planner: Planner, node: nodes.Select) -> Step:
-    """``has(a.b)``; costs only what its operand costs."""
+    """Plan ``has(a.b)``; it costs only what its operand costs."""
     hop = _hop(node)
     operand = planner.step(node.operand)
     inner, key, is_object = operand.run, hop.key, hop.is_object
@@ -201,7 +201,7 @@ def _optional_select(planner: Planner, node: nodes.Select) -> Step:
 
 
 def index(planner: Planner, node: nodes.Call) -> Step:
-    """``a[b]``."""
+    """Plan ``a[b]``."""
     container, key = planner.step(node.args[0]), planner.step(node.args[1])
     container_type, key_type = (argument.type for argument in node.args)
     cost = container.cost + key.cost + 1
@@ -234,7 +234,7 @@ def index(planner: Planner, node: nodes.Call) -> Step:
 
 
 def index_value(container: Any, key: Any) -> Any:
-    """``container[key]`` for values of unknown types."""
+    """Evaluate ``container[key]`` for values of unknown types."""
     if isinstance(container, values.Optional):
         return _optional_element(container, key)
     found = _element(container, key)
@@ -279,19 +279,19 @@ def _optional_element(container: Any, key: Any) -> values.Optional:
 
 
 def optional_index(planner: Planner, node: nodes.Call) -> Step:
-    """``a[?b]``."""
+    """Plan ``a[?b]``."""
     container, key = planner.step(node.args[0]), planner.step(node.args[1])
     inner, key_run = container.run, key.run
     return Step(lambda frame: _optional_element(inner(frame), key_run(frame)), container.cost + key.cost + 1)
 
 
 def optional_or(planner: Planner, node: nodes.Call) -> Step:
-    """``a.or(b)``: the other optional runs only when the first has no value."""
+    """Plan ``a.or(b)``: the other optional is evaluated only when the first has no value."""
     return _fallback(planner, node, unwrap=False)
 
 
 def optional_or_value(planner: Planner, node: nodes.Call) -> Step:
-    """``a.orValue(b)``."""
+    """Plan ``a.orValue(b)``."""
     return _fallback(planner, node, unwrap=True)
 
 

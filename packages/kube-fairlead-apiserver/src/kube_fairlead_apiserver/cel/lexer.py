@@ -1,4 +1,4 @@
-"""Source text to tokens, exactly as the CEL grammar cuts it (longest match, ASCII identifiers).
+"""Splits source text into tokens by the CEL grammar (longest match, ASCII identifiers).
 
 Upstream: github.com/google/cel-go@v0.26.0/parser/gen/CEL.g4
 """
@@ -47,7 +47,7 @@ _KEYWORDS = frozenset({"true", "false", "null", "in"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of source. ``kind`` is the grammar's name for it; operators and keywords are their own kind."""
+    """A part of the source. ``kind`` is its name in the grammar; operators and keywords are their own kind."""
 
     kind: str
     text: str
@@ -55,7 +55,7 @@ class Token:
 
 
 def tokenize(source: str, issues: errors.IssueLog) -> list[Token]:
-    """Cut the source into tokens, ending in END. Unrecognised text is reported and skipped."""
+    """Split the source into tokens, with END last. Unrecognised text is reported and skipped."""
     tokens: list[Token] = []
     position = 0
     while position < len(source):
@@ -78,7 +78,7 @@ def tokenize(source: str, issues: errors.IssueLog) -> list[Token]:
 
 
 def _skip_unrecognised(source: str, position: int, issues: errors.IssueLog) -> int:
-    """Report from the start of the broken token to the character that broke it, and go on behind that."""
+    """Report the text from the start of the invalid token to the invalid character, and continue after it."""
     character = source[position]
     if character in "'\"" and (body := _STRING_BODY.match(source, position)):
         end = body.end() + 1

@@ -1,4 +1,4 @@
-"""The value of a literal token.
+"""Evaluates literal tokens.
 
 Upstream: github.com/google/cel-go@v0.26.0/parser/unescape.go,
     github.com/google/cel-go@v0.26.0/parser/parser.go
@@ -26,7 +26,7 @@ class LiteralError(ValueError):
 
 
 def int_value(text: str, *, negative: bool = False) -> int:
-    """A decimal or hexadecimal int64."""
+    """Return a decimal or hexadecimal int64."""
     magnitude = _whole(text)
     value = -magnitude if negative else magnitude
     if not values.INT_MIN <= value <= values.INT_MAX:
@@ -35,14 +35,14 @@ def int_value(text: str, *, negative: bool = False) -> int:
 
 
 def _whole(text: str) -> int:
-    """Digits of any reasonable number; beyond that the value is out of range anyway."""
+    """Parse the digits of a number of reasonable length; a longer one is out of range."""
     if len(text) > _DIGITS_MAX:
         return values.UINT_MAX + 1
     return int(text, 16) if text.startswith("0x") else int(text)
 
 
 def uint_value(text: str) -> values.Uint:
-    """A decimal or hexadecimal uint64 with its ``u``."""
+    """Return a decimal or hexadecimal uint64 with its ``u``."""
     value = _whole(text[:-1])
     if value > values.UINT_MAX:
         raise LiteralError("invalid uint literal")
@@ -50,7 +50,7 @@ def uint_value(text: str) -> values.Uint:
 
 
 def double_value(text: str, *, negative: bool = False) -> float:
-    """A double; one too large to represent is refused."""
+    """Return a double; one that is too large is rejected."""
     value = float(text)
     if math.isinf(value):
         raise LiteralError("invalid double literal")
@@ -58,7 +58,7 @@ def double_value(text: str, *, negative: bool = False) -> float:
 
 
 def string_value(token: str) -> str:
-    """The text between the quotes, escapes resolved unless raw."""
+    """Return the text between the quotes, with escapes resolved unless raw."""
     body, raw = _body(token)
     if raw or "\\" not in body:
         return body
@@ -66,7 +66,7 @@ def string_value(token: str) -> str:
 
 
 def bytes_value(token: str) -> bytes:
-    r"""The bytes of a ``b''`` literal: text is UTF-8, ``\xff`` and ``\377`` are single bytes."""
+    r"""Return the bytes of a ``b''`` literal: text is UTF-8, ``\xff`` and ``\377`` are single bytes."""
     body, raw = _body(token[1:])
     if raw or "\\" not in body:
         return body.encode()

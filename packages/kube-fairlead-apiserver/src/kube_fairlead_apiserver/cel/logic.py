@@ -1,6 +1,6 @@
-"""Logic: ``&&``, ``||``, ``!`` and ``?:``.
+"""Plans ``&&``, ``||``, ``!`` and ``?:``.
 
-The first two do not care about order: a term that decides the outcome hides errors in the others.
+For ``&&`` and ``||`` the order does not matter: a term that decides the result hides errors in the others.
 
 Upstream: github.com/google/cel-go@v0.26.0/interpreter/interpretable.go
 """
@@ -16,12 +16,12 @@ _Term = tuple[Run, int]
 
 
 def conjunction(planner: Planner, node: nodes.Call) -> Step:
-    """``a && b && ...``: false if any term is."""
+    """Plan ``a && b && ...``: false if any term is."""
     return _chain(planner, node, deciding=False)
 
 
 def disjunction(planner: Planner, node: nodes.Call) -> Step:
-    """``a || b || ...``: true if any term is."""
+    """Plan ``a || b || ...``: true if any term is."""
     return _chain(planner, node, deciding=True)
 
 
@@ -93,7 +93,7 @@ def _many(terms: list[_Term], *, deciding: bool) -> Run:
 
 
 def negation(planner: Planner, node: nodes.Call) -> Step:
-    """``!a``."""
+    """Plan ``!a``."""
     operand = planner.step(node.args[0])
     inner = operand.run
 
@@ -109,7 +109,7 @@ def negation(planner: Planner, node: nodes.Call) -> Step:
 
 
 def conditional(planner: Planner, node: nodes.Call) -> Step:
-    """``a ? b : c``: only the chosen branch runs."""
+    """Plan ``a ? b : c``: only the chosen branch runs."""
     condition = planner.step(node.args[0])
     chosen, other = (as_dynamic(planner.step(branch), branch, node.type) for branch in node.args[1:])
     test = condition.run

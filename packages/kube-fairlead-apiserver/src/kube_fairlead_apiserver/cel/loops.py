@@ -1,7 +1,7 @@
-"""Comprehensions and local names.
+"""Plans comprehensions and local names.
 
-Each iteration is charged before it runs, so a loop over a huge list stops as soon as the budget is spent.
-The constants are what cel-go's own expansion of each macro costs.
+Each iteration is charged before it runs, so a loop over a huge list stops as soon as the budget is spent. The constants
+are the costs of cel-go's own expansion of each macro.
 
 Upstream: github.com/google/cel-go@v0.26.0/interpreter/interpretable.go,
     github.com/google/cel-go@v0.26.0/interpreter/runtimecost.go,
@@ -36,7 +36,7 @@ _Items = Callable[[Any], Iterable[Any]]
 
 
 def bind(planner: Planner, node: nodes.Bind) -> Step:
-    """A local name for a value."""
+    """Plan a local name for a value."""
     value = planner.step(node.value)
     slot = planner.bind(node.name)
     body = planner.step(node.body)
@@ -51,7 +51,7 @@ def bind(planner: Planner, node: nodes.Bind) -> Step:
 
 
 def comprehension(planner: Planner, node: nodes.Comprehension) -> Step:
-    """Any loop."""
+    """Plan any loop."""
     source = planner.step(node.range)
     first = planner.bind(node.first)
     second = planner.bind(node.second) if node.second is not None else None
@@ -81,7 +81,7 @@ def comprehension(planner: Planner, node: nodes.Comprehension) -> Step:
 
 
 class _Loop:
-    """Where elements come from and which slots they go to."""
+    """The source of the elements, and the slots that hold them."""
 
     __slots__ = ("first", "items", "second", "source")
 
@@ -121,7 +121,7 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _go_type(value: Any) -> str:
-    """The name that cel-go's message has for a value's class."""
+    """Return the name of a value's class in cel-go's message."""
     if isinstance(value, values.Optional):
         return "*types.Optional"
     name = type(value).__name__
@@ -129,7 +129,7 @@ def _go_type(value: Any) -> str:
 
 
 def _quantified(loop: _Loop, condition: Step, overhead: int, *, deciding: bool) -> Run:
-    """all() and exists(): like a chain of ``&&`` or ``||``, a deciding element hides errors of the others."""
+    """Plan all() and exists(): as in a chain of ``&&`` or ``||``, a deciding element hides errors of the others."""
     source, items, first, second = loop.source, loop.items, loop.first, loop.second
     test = condition.run
     cost = overhead + condition.cost
@@ -151,7 +151,7 @@ def _quantified(loop: _Loop, condition: Step, overhead: int, *, deciding: bool) 
                 failure = failure or str(error)
                 continue
             if value is deciding:
-                frame[0] -= overhead - 1  # finding out that the loop is over
+                frame[0] -= overhead - 1  # the check for the end of the loop
                 return deciding
             if value is not other:
                 failure = failure or "no such overload"
@@ -206,7 +206,7 @@ def _mapped(loop: _Loop, condition: Step | None, result: Step) -> Run:
 
 
 def _gathered(loop: _Loop, condition: Step | None, result: Step, *, merge: bool) -> Run:
-    """transformMap() and transformMapEntry()."""
+    """Plan transformMap() and transformMapEntry()."""
     kept = _kept(loop, condition)
     transform, key_slot = result.run, loop.first
     cost = (_MERGE_COST if merge else _INSERT_COST) + result.cost
@@ -231,7 +231,7 @@ def _gathered(loop: _Loop, condition: Step | None, result: Step, *, merge: bool)
 
 
 def _kept(loop: _Loop, condition: Step | None) -> Callable[[Frame], Iterable[None]]:
-    """Run through the elements that the condition keeps, each in its slots while the loop's body runs."""
+    """Iterate over the elements that satisfy the condition, each in its slots while the loop's body runs."""
     source, items, first, second = loop.source, loop.items, loop.first, loop.second
 
     def every(frame: Frame) -> Iterable[None]:

@@ -1,6 +1,6 @@
-"""Macros: calls whose arguments are not values but names and expressions.
+"""Macros: calls whose arguments are names and expressions, not values.
 
-They are expanded while parsing, so an iteration variable never has to exist outside its loop.
+The parser expands them, so an iteration variable does not exist outside its loop.
 
 Upstream: github.com/google/cel-go@v0.26.0/parser/macro.go,
     github.com/google/cel-go@v0.26.0/cel/library.go,
@@ -111,7 +111,7 @@ def _transformation(fold: nodes.Fold) -> Expander:
     return expand
 
 
-_OPTIONAL_INPUT = "@optional_input"  # not writable in source, so it shadows nothing of the user's
+_OPTIONAL_INPUT = "@optional_input"  # not valid in source, so it shadows no name of the user
 
 
 def _optional_mapping(macro: str) -> Expander:

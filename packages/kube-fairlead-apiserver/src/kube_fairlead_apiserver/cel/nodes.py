@@ -1,8 +1,8 @@
-"""The syntax tree. The parser makes it, the checker annotates it, the planner turns it into closures.
+"""The syntax tree. The parser builds it, the checker annotates it, the planner compiles it to closures.
 
-Macros are expanded into ``Comprehension``, ``Bind`` and presence tests while parsing, so the later steps never
-see them as calls. ``offset`` is where an issue about the node points to, which is cel-go's choice: the operator of
-an operation, the opening bracket of a call, the dot of a selection.
+Macros are expanded into ``Comprehension``, ``Bind`` and presence tests by the parser, so later steps never see them as
+calls. ``offset`` is the position of an issue about the node, chosen as in cel-go: the operator of an operation, the
+opening bracket of a call, the dot of a selection.
 
 Upstream: github.com/google/cel-go@v0.26.0/common/ast/expr.go
 """
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Expr:
-    """Any node. ``type`` is unset until the checker has been here."""
+    """Any node. ``type`` is unset until the checker sets it."""
 
     offset: int
     type: types.CelType = dataclasses.field(init=False, repr=False)
@@ -74,13 +74,13 @@ class Call(Expr):
     function: str
     target: Expr | None
     args: list[Expr]
-    # Filled by the checker: the overloads the static types leave possible.
+    # Set by the checker: the overloads that the static types allow.
     overloads: tuple[declarations.Overload, ...] = dataclasses.field(default=(), init=False, repr=False)
     parameters: tuple[types.CelType, ...] = dataclasses.field(default=(), init=False, repr=False)
 
     @property
     def operands(self) -> list[Expr]:
-        """Receiver, if any, then arguments."""
+        """The receiver, if any, then the arguments."""
         return self.args if self.target is None else [self.target, *self.args]
 
 
@@ -111,14 +111,14 @@ class MapLiteral(Expr):
 
 @dataclasses.dataclass(slots=True, eq=False)
 class StructLiteral(Expr):
-    """``Name{field: value}``. No Kubernetes type can be built like this, so the checker always refuses it."""
+    """``Name{field: value}``. No Kubernetes type can be built this way, so the checker always rejects it."""
 
     name: str
     entries: list[Entry]
 
 
 class Fold(enum.Enum):
-    """What a comprehension does with its elements."""
+    """The operation of a comprehension on its elements."""
 
     ALL = "all"
     EXISTS = "exists"
@@ -142,7 +142,7 @@ class Comprehension(Expr):
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Bind(Expr):
-    """A name for a value inside ``body``: what optMap, sortBy and cel.bind need."""
+    """A name for a value inside ``body``: for optMap, sortBy and cel.bind."""
 
     name: str
     value: Expr
@@ -150,7 +150,7 @@ class Bind(Expr):
 
 
 def children(node: Expr) -> list[Expr]:
-    """Direct children in source order."""
+    """Return the direct children in source order."""
     match node:
         case Select():
             return [node.operand]
@@ -171,7 +171,7 @@ def children(node: Expr) -> list[Expr]:
 
 
 def qualified_name(node: Expr) -> str | None:
-    """``a.b.c`` as text when the node is nothing but names."""
+    """Return ``a.b.c`` as text when the node consists of names only."""
     if isinstance(node, Ident):
         return node.name
     if isinstance(node, Select) and not node.optional and not node.test_only:

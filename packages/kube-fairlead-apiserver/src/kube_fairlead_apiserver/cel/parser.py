@@ -1,7 +1,7 @@
-"""Tokens to a syntax tree: precedence climbing over the CEL grammar.
+"""Parses tokens into a syntax tree: precedence climbing over the CEL grammar.
 
-The first syntax error ends parsing, with the message of cel-go's parser where its rule is simple enough.
-Nesting and tree depth are bounded, because every later step recurses over the tree.
+The first syntax error ends parsing, with the message of cel-go's parser where its rule is simple enough. Nesting and
+tree depth are limited, because every later step recurses over the tree.
 
 Upstream: github.com/google/cel-go@v0.26.0/parser/parser.go,
     github.com/google/cel-go@v0.26.0/parser/errors.go,
@@ -33,7 +33,7 @@ _OPERAND_EXPECTED = (
 
 
 class _SyntaxStop(Exception):
-    """Unwinds the parser after the first syntax error, which is already reported."""
+    """Ends parsing after the first syntax error, which is already reported."""
 
 
 def parse(
@@ -42,7 +42,7 @@ def parse(
     *,
     backtick_identifiers: bool = False,
 ) -> nodes.Expr:
-    """Parse one expression, expanding the given macros."""
+    """Parse one expression and expand the given macros."""
     issues = errors.IssueLog(source)
     if len(source) > SOURCE_CHARACTERS_MAX:
         text = f"expression code point size exceeds limit: size: {len(source)}, limit {SOURCE_CHARACTERS_MAX}"
@@ -58,7 +58,7 @@ def parse(
 
 
 def too_deep() -> errors.CompileError:
-    """The refusal of an expression nested beyond DEPTH_MAX."""
+    """Report that an expression nests deeper than DEPTH_MAX."""
     return errors.CompileError([errors.Issue(0, 0, f"expression recursion limit exceeded: {DEPTH_MAX}")])
 
 
@@ -117,7 +117,7 @@ class _Parser:
         raise AssertionError  # _unexpected always stops
 
     def _unexpected(self, expected: str, kind: str) -> None:
-        """Complain as ANTLR does: extraneous when dropping this token would help, else mismatched."""
+        """Report an error as ANTLR does: extraneous if parsing could continue without this token, else mismatched."""
         following = self._tokens[min(self._index + 1, len(self._tokens) - 1)].kind
         helps = following in _OPERAND_STARTS if expected is _OPERAND_EXPECTED else following == kind
         word = "extraneous" if helps and self._token.kind != lexer.END else "mismatched"
@@ -130,7 +130,7 @@ class _Parser:
     # Grammar.
 
     def _expression(self, floor: int = 1) -> nodes.Expr:
-        """An operand and every operator behind it that binds at least as strongly as ``floor``."""
+        """Parse an operand and every following operator that binds at least as strongly as ``floor``."""
         self._depth += 1
         if self._depth > DEPTH_MAX:
             raise too_deep()
@@ -146,7 +146,7 @@ class _Parser:
                 self._expect(":")
                 left = nodes.Call(offset, "_?_:_", None, [left, chosen, self._expression(1)])
             elif symbol in {"&&", "||"}:
-                # All terms of a chain are siblings: errors and order then behave alike for each of them.
+                # All terms of a chain are siblings: errors and order are treated alike for each of them.
                 terms = [left, self._expression(power + 1)]
                 while self._accept(symbol):
                     terms.append(self._expression(power + 1))
@@ -157,7 +157,7 @@ class _Parser:
         return left
 
     def _operand(self) -> nodes.Expr:
-        """Prefix operators, a primary, then selections, calls and indexes."""
+        """Parse prefix operators, a primary, then selections, calls and indexes."""
         first = self._token
         count = 0
         while first.kind in {"-", "!"} and self._token.kind == first.kind:

@@ -1,4 +1,4 @@
-"""A checked tree to closures.
+"""Compiles a checked tree to closures.
 
 Upstream: github.com/google/cel-go@v0.26.0/interpreter/planner.go
 """
@@ -17,7 +17,7 @@ _FIRST_SLOT = 1  # slot zero is the budget
 
 
 class Plan:
-    """A planned expression: its step, the variables it reads and how many slots it needs."""
+    """A planned expression: its step, the variables that it reads and the number of its slots."""
 
     def __init__(self, step: Step, inputs: dict[str, int], slots: int) -> None:
         self.run = step.run

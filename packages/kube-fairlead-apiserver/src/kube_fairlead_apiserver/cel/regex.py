@@ -1,7 +1,7 @@
-"""Regular expressions as Go reads them: RE2 syntax, linear time, Go's error texts.
+"""Regular expressions as in Go: RE2 syntax, linear time, Go's error texts.
 
-Schemas, CEL and webhooks bring patterns from outside, so Python's backtracking engine is out of the question.
-The only module that imports `re2`.
+Patterns in schemas, CEL and webhooks come from clients, so Python's backtracking engine cannot be used. This is the
+only module that imports `re2`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["PatternError", "Regex", "compile_regex"]
 
 _TOO_LARGE = "expression too large"
-# RE2 in C++ and in Go name the same mistakes differently; clients know Go's words.
+# RE2 in C++ and in Go have different texts for the same errors; clients expect Go's.
 _GO_WORDS = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
@@ -28,25 +28,25 @@ _GO_WORDS = {
     "pattern too large - compile failed": _TOO_LARGE,
 }
 
-_INSIDE_CHARACTER = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))  # UTF-8 continues here
+_INSIDE_CHARACTER = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))  # a continuation byte of UTF-8
 
 
 class PatternError(ValueError):
-    """A pattern that does not compile; the message is the one Go's regexp package gives."""
+    """A pattern does not compile; the message is that of Go's regexp package."""
 
     @property
     def too_large(self) -> bool:
-        """Whether it is only too large. To find that out takes a tenth of a second."""
+        """Whether the pattern is only too large. Detecting that takes a tenth of a second."""
         return str(self).endswith(_TOO_LARGE)
 
 
 class Regex:
-    """One compiled pattern. Positions do not leave this class, so bytes and characters never mix."""
+    """One compiled pattern. Positions are not exposed, so bytes and characters are never confused."""
 
     __slots__ = ("_regexp", "pattern")
 
     def __init__(self, pattern: str) -> None:
-        import re2  # with the first pattern: a server starts without
+        import re2  # at the first pattern, so that the server starts without it
 
         self.pattern = pattern
         options = re2.Options()
@@ -63,22 +63,22 @@ class Regex:
 
     @property
     def groups(self) -> int:
-        """How many capturing groups the pattern has."""
+        """The number of capturing groups."""
         return int(self._regexp.groups)
 
     def search(self, text: str) -> bool:
-        """Whether the pattern occurs anywhere in the text (Go's MatchString)."""
+        """Return whether the pattern occurs anywhere in the text (Go's MatchString)."""
         return self._regexp.search(_encode(text)) is not None
 
     def find(self, text: str) -> str | None:
-        """The leftmost match, None without one."""
+        """Return the leftmost match, or None."""
         match = self._regexp.search(_encode(text))
         return None if match is None else _decode(match.group())
 
     def find_all(self, text: str) -> Iterator[tuple[str | None, ...]]:
-        """Every match from left to right, each followed by its groups.
+        """Yield every match from left to right, each followed by its groups.
 
-        Empty matches are those Go finds: between characters, and not right behind another match.
+        Empty matches are those of Go: between characters, and not directly after another match.
         """
         encoded = _encode(text)
         end = -1
@@ -91,7 +91,7 @@ class Regex:
 
 
 def compile_regex(pattern: str) -> Regex:
-    """Compile a pattern, or raise PatternError. Kept: schemas and policies come back with the same ones."""
+    """Compile a pattern, or raise PatternError. The result is cached, because schemas and policies repeat patterns."""
     compiled = _compile(pattern)
     if isinstance(compiled, str):
         raise PatternError(compiled)
@@ -100,7 +100,7 @@ def compile_regex(pattern: str) -> Regex:
 
 @functools.lru_cache(maxsize=1024)
 def _compile(pattern: str) -> Regex | str:
-    """A compiled pattern, or what is wrong with it: that can take longer to find out."""
+    """Return a compiled pattern, or the error; an error is cached, too, because it can take longer."""
     try:
         return Regex(pattern)
     except PatternError as error:

@@ -1,8 +1,8 @@
-"""What the planner builds: steps, each a closure over its operands.
+"""Steps: the closures that the planner builds.
 
-A step runs on a frame, a plain list. Slot zero holds the cost that may still be spent; the other slots hold variables,
-first the caller's, then those of loops. Costs that do not depend on data are added up while planning and charged by
-whatever decides that a step runs at all (a branch, a loop), so straight code pays nothing for its accounting.
+A step runs on a frame, a plain list. Slot zero holds the remaining cost; the other slots hold variables, first the
+caller's, then those of loops. Costs that do not depend on data are added up during planning, and charged where it is
+decided that a step runs (a branch, a loop). So straight code has no accounting overhead.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ Run = Callable[[Frame], Any]
 
 
 class Step:
-    """A planned node: how to run it, and what it costs whenever it runs."""
+    """A planned node: its closure, and its fixed cost for each run."""
 
     __slots__ = ("cost", "is_constant", "run", "slot", "value")
 
     def __init__(self, run: Run, cost: int, *, slot: int | None = None) -> None:
         self.run = run
         self.cost = cost
-        self.slot = slot  # set when running is nothing but reading this slot
+        self.slot = slot  # set when the step only reads this slot
         self.is_constant = False
         self.value: Any = None
 
 
 def constant(value: Any, cost: int = 0) -> Step:
-    """A step that is known beforehand."""
+    """Return a step with a known value."""
     step = Step(lambda _frame: value, cost)
     step.is_constant = True
     step.value = value
@@ -40,7 +40,7 @@ def constant(value: Any, cost: int = 0) -> Step:
 
 
 class Planner(Protocol):
-    """What the modules that plan one kind of node need from the whole."""
+    """What the modules that plan one kind of node need from the planner."""
 
     def step(self, node: nodes.Expr) -> Step:
         """Plan a child node."""
@@ -49,7 +49,7 @@ class Planner(Protocol):
         """Give a local name a slot; it hides outer ones until released."""
 
     def release(self, name: str) -> None:
-        """End the life of a local name."""
+        """Release a local name."""
 
 
 def charge(frame: Frame, cost: int) -> None:
@@ -60,5 +60,5 @@ def charge(frame: Frame, cost: int) -> None:
 
 
 def no_such_overload() -> errors.EvaluationError:
-    """The complaint about values that no overload takes."""
+    """Build the error for values that match no overload."""
     return errors.EvaluationError("no such overload")

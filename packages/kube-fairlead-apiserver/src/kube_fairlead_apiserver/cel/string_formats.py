@@ -1,7 +1,7 @@
-"""String formats that a schema can ask for, judged as Kubernetes judges them.
+"""Validates string formats of schemas as Kubernetes does.
 
-Several are stricter or laxer than their RFC: the point is to accept exactly what a Kubernetes API server accepts.
-An unknown format is ignored.
+Several are stricter or laxer than their RFC: they accept exactly what a Kubernetes API server accepts. An unknown
+format is ignored.
 
 Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/strfmt/default.go,
     k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/strfmt/kubernetes-extensions.go,
@@ -28,7 +28,7 @@ Check = Callable[[str], bool]
 
 
 def _once(pattern: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
-    """A pattern that is compiled when it is first needed: most servers need few of these, and they take their time."""
+    """Compile a pattern at its first use: most servers need few of them, and compiling takes time."""
     return functools.cache(lambda: re.compile(pattern, flags))
 
 
@@ -66,7 +66,7 @@ _BAD_ESCAPE = _once(r"%(?![0-9A-Fa-f]{2})")
 
 
 def known_format(format_name: str, type_name: str) -> str:
-    """The format, or nothing where Kubernetes ignores it for this type ("" = several or any)."""
+    """Return the format, or nothing where Kubernetes ignores it for this type ("" = several or any)."""
     if type_name in {"", "string"}:
         return format_name if format_name.replace("-", "") in _CHECKS else ""
     allowed = {"integer": ("int32", "int64"), "number": ("float", "double")}.get(type_name, ())
@@ -74,7 +74,7 @@ def known_format(format_name: str, type_name: str) -> str:
 
 
 def matches_format(format_name: str) -> Check | None:
-    """The check behind a string format, None for formats of numbers."""
+    """Return the check of a string format, None for formats of numbers."""
     return _CHECKS.get(format_name.replace("-", ""))
 
 
@@ -84,7 +84,7 @@ def _pattern(pattern: str, flags: int = re.ASCII) -> Check:
 
 
 def _uri(text: str) -> bool:
-    """What Go's url.ParseRequestURI accepts: an absolute URI or an absolute path."""
+    """Accept what Go's url.ParseRequestURI accepts: an absolute URI or an absolute path."""
     if not text or any(char < " " or char == "\x7f" for char in text):
         return False
     if text == "*":
@@ -108,7 +108,7 @@ def _hostname(text: str) -> bool:
 
 
 def _sloppy_ipv4(text: str) -> bool:
-    """IPv4 as Go read it before 1.17: leading zeros are fine."""
+    """Accept IPv4 as Go did before 1.17: leading zeros are allowed."""
     parts = text.split(".")
     return len(parts) == 4 and all(part.isascii() and part.isdigit() and int(part) <= 255 for part in parts)
 
@@ -164,7 +164,7 @@ def _date(text: str) -> bool:
     if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         return False
     try:
-        # Go counts a year 0, Python does not; year 4 has the same leap day.
+        # Go has a year 0, Python has not; year 4 has the same leap day.
         dt.date(int(text[:4]) or 4, int(text[5:7]), int(text[8:]))
     except ValueError:
         return False
@@ -180,7 +180,7 @@ def _datetime(text: str) -> bool:
 
 
 def _duration(text: str) -> bool:
-    """A Go duration, or words such as ``3 days`` anywhere in the text."""
+    """Accept a Go duration, or text such as ``3 days`` anywhere."""
     try:
         time.parse_duration_nanoseconds(text)
     except ValueError:

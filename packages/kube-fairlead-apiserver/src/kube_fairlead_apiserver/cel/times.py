@@ -1,4 +1,4 @@
-"""Reading and writing timestamps and durations with nanoseconds, which Python's datetime does not have.
+"""Parses and formats timestamps and durations with nanoseconds, which Python's datetime lacks.
 
 Upstream: github.com/google/cel-go@v0.26.0/common/types/timestamp.go,
     github.com/google/cel-go@v0.26.0/common/types/duration.go,
@@ -48,7 +48,7 @@ _SCHEMA_UNITS = (
 
 
 def parse_timestamp(text: str) -> values.Timestamp:
-    """RFC 3339 with any fraction; a ValueError says only that it is none."""
+    """Parse RFC 3339 with any fraction; a ValueError has no details."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError("not an RFC 3339 time")
@@ -70,7 +70,7 @@ def parse_timestamp(text: str) -> values.Timestamp:
 
 
 def parse_date(text: str) -> values.Timestamp:
-    """A full-date: midnight in UTC."""
+    """Parse a full-date: midnight in UTC."""
     match = _DATE.fullmatch(text)
     if match is None:
         raise ValueError("not a date")
@@ -79,21 +79,21 @@ def parse_date(text: str) -> values.Timestamp:
 
 
 def parse_schema_date_time(text: str) -> values.Timestamp:
-    """What a schema accepts as date-time: RFC 3339, the same without a zone, or nothing for the epoch."""
+    """Parse a date-time of a schema: RFC 3339, the same without a zone, or empty for the epoch."""
     if not text:
         return values.Timestamp(0)
     return parse_timestamp(text + "Z" if _LOCAL.fullmatch(text) else text)
 
 
 def parse_duration(text: str) -> values.Duration:
-    """Go's duration syntax."""
+    """Parse Go's duration syntax."""
     if len(text) > _DURATION_CHARACTERS_MAX:
         raise ValueError("too long for a duration")
     return values.Duration(time.parse_duration_nanoseconds(text))
 
 
 def parse_schema_duration(text: str) -> values.Duration:
-    """What a schema accepts as duration: Go's syntax, or words such as ``3 days``."""
+    """Parse a duration of a schema: Go's syntax, or text such as ``3 days``."""
     try:
         return parse_duration(text)
     except ValueError:
@@ -112,7 +112,7 @@ def parse_schema_duration(text: str) -> values.Duration:
 
 
 def format_timestamp(timestamp: values.Timestamp) -> str:
-    """RFC 3339 with the fewest digits that lose nothing, in the zone it was written in."""
+    """Format as RFC 3339 with the fewest digits that lose nothing, in its original zone."""
     seconds, nanoseconds = divmod(timestamp.nanoseconds, _SECOND)
     moment = _moment(seconds + timestamp.offset_seconds)
     fraction = f".{nanoseconds:09d}".rstrip("0") if nanoseconds else ""
@@ -125,14 +125,14 @@ def format_timestamp(timestamp: values.Timestamp) -> str:
 
 
 def format_duration(duration: values.Duration) -> str:
-    """Decimal seconds with an ``s``, the only unit CEL writes."""
+    """Format as decimal seconds with an ``s``, the only unit that CEL writes."""
     seconds, rest = divmod(abs(duration.nanoseconds), _SECOND)
     text = format(decimal.Decimal(repr(seconds + rest / _SECOND)), "f")
     return f"{'-' if duration.nanoseconds < 0 else ''}{text.removesuffix('.0')}s"
 
 
 def in_zone(timestamp: values.Timestamp, zone: str) -> dt.datetime:
-    """Calendar fields in a zone: an IANA name or an offset such as ``-08:00``."""
+    """Return the calendar fields in a zone: an IANA name or an offset such as ``-08:00``."""
     seconds = timestamp.nanoseconds // _SECOND
     if ":" in zone:
         hours, minutes = (_number(part) for part in zone.split(":", 1))

@@ -1,8 +1,8 @@
-"""Types of expressions, and how a schema becomes one.
+"""Types of expressions, and their conversion of JSON.
 
-A type is its kind, name and parameters. A type that came from a schema also knows how to read JSON: ``adapter``
-turns what JSON holds (a date-time string) into the value (a timestamp). Objects need no adapter: they stay the JSON
-dict, and their fields are adapted one by one when an expression reads them.
+A type has a kind, a name and parameters. A type that came from a schema also converts JSON: ``adapter`` converts a JSON
+value (a date-time string) to the CEL value (a timestamp). Objects need no adapter: they stay the JSON dict, and each
+field is converted when an expression reads it.
 
 Upstream: github.com/google/cel-go@v0.26.0/common/types/types.go,
     k8s.io/apiserver@v0.36.4/pkg/cel/types.go
@@ -47,13 +47,13 @@ Adapter = Callable[[Any], Any]
 
 
 class Kind(enum.Enum):
-    """The families of types that the checker distinguishes."""
+    """The kinds of types that the checker distinguishes."""
 
     PRIMITIVE = enum.auto()  # bool, int, uint, double, string, bytes
     TIME = enum.auto()  # timestamp, duration: well-known messages, hence comparable to null
     NULL = enum.auto()
     DYN = enum.auto()
-    ERROR = enum.auto()  # stands where a complaint was already made
+    ERROR = enum.auto()  # the type of a node with a reported error
     LIST = enum.auto()
     MAP = enum.auto()
     OBJECT = enum.auto()
@@ -63,7 +63,7 @@ class Kind(enum.Enum):
 
 
 class CelType:
-    """One type. Types with the same kind, name and parameters are equal, wherever they come from."""
+    """One type. Types with the same kind, name and parameters are equal."""
 
     __slots__ = ("_hash", "adapter", "kind", "name", "parameters")
 
@@ -96,7 +96,7 @@ class CelType:
         return self._hash
 
     def __str__(self) -> str:
-        """As compile errors print it."""
+        """Return the type as compile errors print it."""
         short = _SHORT_NAMES.get(self.name, self.name)
         if not self.parameters:
             return short
@@ -106,12 +106,12 @@ class CelType:
         return f"<CelType {self}>"
 
     def with_adapter(self, adapter: Adapter | None) -> CelType:
-        """The same type, read from JSON through an adapter."""
+        """Return the same type with an adapter for JSON."""
         return CelType(self.kind, self.name, self.parameters, adapter=adapter)
 
 
 class Field:
-    """A field of an object: where it stands in JSON and what it is."""
+    """A field of an object: its key in JSON and its type."""
 
     __slots__ = ("json_name", "type")
 
@@ -121,9 +121,9 @@ class Field:
 
 
 class ObjectType(CelType):
-    """An object with known fields. They are looked up on demand, since schemas may be recursive.
+    """An object with known fields. They are computed on demand, because schemas may be recursive.
 
-    ``origin`` is the same for types made from the same place of a schema, which may have many names.
+    ``origin`` is the same for types of the same place in a schema, which may have many names.
     """
 
     __slots__ = ("_fields", "_load", "origin")
@@ -142,7 +142,7 @@ class ObjectType(CelType):
 
     @property
     def fields(self) -> Mapping[str, Field]:
-        """Fields by the identifier an expression uses."""
+        """The fields by their CEL identifiers."""
         if self._fields is None:
             self._fields = self._load() if self._load is not None else {}
         return self._fields
@@ -178,7 +178,7 @@ def map_of(key: CelType, value: CelType, *, adapter: Adapter | None = None) -> C
 
 
 def opaque(name: str, *parameters: CelType) -> CelType:
-    """A library's own type."""
+    """Return a library's own type."""
     return CelType(Kind.OPAQUE, name, parameters)
 
 
@@ -193,7 +193,7 @@ def type_of_type(described: CelType) -> CelType:
 
 
 def parameter(name: str) -> CelType:
-    """A type variable in a signature."""
+    """Return a type variable of a signature."""
     return CelType(Kind.PARAMETER, name)
 
 

@@ -1,7 +1,7 @@
-"""Which types fit where: assignability with type variables, as cel-go decides it.
+"""Decides which types fit: assignability with type variables, as in cel-go.
 
-``dyn`` fits everything and everything fits ``dyn``. A type variable takes the first type it meets and may widen to a
-more general one later.
+``dyn`` fits every type and every type fits ``dyn``. A type variable is bound to the first type that it meets, and may
+widen to a more general one later.
 
 Upstream: github.com/google/cel-go@v0.26.0/checker/types.go,
     github.com/google/cel-go@v0.26.0/checker/mapping.go
@@ -21,19 +21,19 @@ _PARAMETERIZED = frozenset({Kind.OPAQUE, Kind.LIST, Kind.MAP, Kind.TYPE})
 
 
 def is_dynamic(cel_type: CelType) -> bool:
-    """Whether nothing is known about values of this type (or a complaint was already made)."""
+    """Return whether values of this type are unknown (or an error is already reported)."""
     return cel_type.kind is Kind.DYN or cel_type.kind is Kind.ERROR
 
 
 def unwrap_optional(cel_type: CelType) -> tuple[CelType, bool]:
-    """The type inside an optional, and whether it was one."""
+    """Return the type inside an optional, and whether it was one."""
     if cel_type.kind is Kind.OPAQUE and cel_type.name == "optional_type":
         return cel_type.parameters[0], True
     return cel_type, False
 
 
 def most_general(first: CelType, second: CelType) -> CelType:
-    """The less specific of two types that fit each other."""
+    """Return the less specific of two types that fit each other."""
     return first if _at_most_as_specific(first, second) else second
 
 
@@ -54,24 +54,24 @@ def _at_most_as_specific(first: CelType, second: CelType) -> bool:
 
 
 class Substitutions:
-    """What the type variables of one expression stand for so far."""
+    """The bindings of the type variables of one expression."""
 
     def __init__(self) -> None:
         self._bound: dict[CelType, CelType] = {}
         self._fresh = 0
 
     def fresh(self) -> CelType:
-        """A new type variable."""
+        """Return a new type variable."""
         variable = types.parameter(f"_var{self._fresh}")
         self._fresh += 1
         return variable
 
     def assignable(self, target: CelType, source: CelType) -> bool:
-        """Whether the two fit; keeps what was learned only if they do."""
+        """Return whether the two fit; new bindings are kept only if they do."""
         return self.assignable_all((target,), (source,))
 
     def assignable_all(self, targets: Sequence[CelType], sources: Sequence[CelType]) -> bool:
-        """The same for whole argument lists."""
+        """Return whether whole argument lists fit."""
         if len(targets) != len(sources):
             return False
         before = self._bound
@@ -82,7 +82,7 @@ class Substitutions:
         return False
 
     def apply(self, cel_type: CelType, *, to_dyn: bool = False) -> CelType:
-        """The type with its variables replaced; unbound ones become ``dyn`` on request."""
+        """Return the type with its variables replaced; unbound ones become ``dyn`` on request."""
         bound = self._bound.get(cel_type)
         if bound is not None:
             return self.apply(bound, to_dyn=to_dyn)
@@ -96,7 +96,7 @@ class Substitutions:
         return CelType(cel_type.kind, cel_type.name, parameters)
 
     def instantiate(self, signature: Sequence[CelType]) -> list[CelType]:
-        """A signature with fresh variables for its own."""
+        """Return a signature with new variables for its own."""
         fresh: dict[CelType, CelType] = {}
 
         def renew(cel_type: CelType) -> CelType:
@@ -136,7 +136,7 @@ class Substitutions:
         return first == second
 
     def _substitutes(self, candidate: CelType, variable: CelType) -> tuple[bool, bool]:
-        """Whether candidate can stand for the variable, and whether the variable already stood for something."""
+        """Return whether candidate can be bound to the variable, and whether the variable was already bound."""
         if candidate == variable:
             return True, True
         current = self._bound.get(variable)

@@ -1,7 +1,7 @@
-"""Checks beyond types: literals that can be judged before anything runs.
+"""Validates literals after type checking, before anything runs.
 
-Durations, timestamps and patterns given as literals must be valid, lists and maps must not mix types (except what
-``format`` prints), and a literal format string must fit its arguments.
+Durations, timestamps and patterns given as literals must be valid, lists and maps must not mix types (except as
+arguments of ``format``), and a literal format string must fit its arguments.
 
 Upstream: github.com/google/cel-go@v0.26.0/cel/validator.go,
     github.com/google/cel-go@v0.26.0/ext/formatting.go
@@ -20,7 +20,7 @@ __all__ = ["validate"]
 
 
 def validate(root: nodes.Expr, issues: errors.IssueLog) -> None:
-    """Report what is wrong with the literals of a checked tree."""
+    """Report the invalid literals of a checked tree."""
     for node, in_format in _walk(root):
         match node:
             case nodes.Call():
@@ -34,7 +34,7 @@ def validate(root: nodes.Expr, issues: errors.IssueLog) -> None:
 
 
 def _walk(root: nodes.Expr) -> Iterator[tuple[nodes.Expr, bool]]:
-    """Every node, and whether it stands inside a call of format()."""
+    """Yield every node, and whether it is inside a call of format()."""
     pending = [(root, False)]
     while pending:
         node, in_format = pending.pop()
@@ -52,7 +52,7 @@ def _check_call(node: nodes.Call, issues: errors.IssueLog) -> None:
 
 
 def _is_valid(node: nodes.Call, value: Any) -> bool:
-    """Whether a literal can be the first argument of this call."""
+    """Return whether a literal can be the first argument of this call."""
     try:
         match node.function:
             case "duration" if isinstance(value, str):
@@ -132,7 +132,7 @@ def _check_format(node: nodes.Call, issues: errors.IssueLog) -> None:
 
 
 def _unprintable(node: nodes.Expr, clause: formatting.Clause) -> nodes.Expr | None:
-    """The node that a clause cannot print, looking into literals."""
+    """Return the node that a clause cannot print, also inside literals."""
     if node.type.kind is not types.Kind.DYN and not formatting.accepts(clause, node.type):
         return node
     if clause.verb != "s" or not isinstance(node, nodes.ListLiteral | nodes.MapLiteral):

@@ -61,7 +61,7 @@ TIMESTAMP_SECONDS_MIN, TIMESTAMP_SECONDS_MAX = -62135596800, 253402300799  # yea
 
 
 class Uint(int):
-    """An unsigned 64-bit number. Its own class, because 1u is not an int in CEL although they compare equal."""
+    """An unsigned 64-bit number. It has its own class, because 1u is not an int in CEL although they compare equal."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ class BoolKey(enum.Enum):
 
 @functools.total_ordering
 class Timestamp:
-    """A point in time with nanoseconds. The zone it was written in survives for printing only."""
+    """A point in time with nanoseconds. Its original zone is kept for printing only."""
 
     __slots__ = ("nanoseconds", "offset_seconds")
 
@@ -140,7 +140,7 @@ class SetList(list[Any]):
 
 
 class MapList(list[Any]):
-    """A list with x-kubernetes-list-type=map: elements are known by their keys."""
+    """A list with x-kubernetes-list-type=map: elements are identified by their keys."""
 
     __slots__ = ("element_type", "keys")
 
@@ -150,20 +150,20 @@ class MapList(list[Any]):
         self.element_type = element_type
 
     def key_of(self, element: Any) -> tuple[Any, ...]:
-        """What identifies an element of this list."""
+        """Return the identity of an element of this list."""
         if not isinstance(element, dict):
             return (element,)
         return tuple(element.get(key) for key in self.keys)
 
 
 class Opaque:
-    """A value of a library's own type (URL, IP, ...). Subclasses say which; equality is theirs."""
+    """A value of a library's own type (URL, IP, ...). Subclasses define the type and the equality."""
 
     __slots__ = ()
     cel_type: types.CelType
 
     def cel_size(self) -> int:
-        """How large this counts for cost."""
+        """The size of the value in costs."""
         return 1
 
 
@@ -186,7 +186,7 @@ _TYPES: dict[type, types.CelType] = {
 
 
 def type_of(value: Any) -> types.CelType:
-    """The runtime type, without parameters: what ``type(x)`` gives."""
+    """Return the runtime type, without parameters: the result of ``type(x)``."""
     found = _TYPES.get(type(value))
     if found is not None:
         return found
@@ -200,7 +200,7 @@ def type_of(value: Any) -> types.CelType:
 
 
 def size(value: Any) -> int:
-    """The size a value counts with for cost: its length, or one."""
+    """Return the size of a value in costs: its length, or one."""
     if isinstance(value, str | bytes | list | dict):
         return len(value)
     if isinstance(value, Opaque):
@@ -211,14 +211,14 @@ def size(value: Any) -> int:
 
 
 def map_keys(mapping: dict[Any, Any]) -> list[Any]:
-    """Keys as CEL sees them."""
+    """Return the keys as CEL values."""
     if BoolKey.TRUE in mapping or BoolKey.FALSE in mapping:
         return [key.value if isinstance(key, BoolKey) else key for key in mapping]
     return list(mapping)
 
 
 def plain(value: Any) -> Any:
-    """A result without the forms that only this package knows: plain lists and dicts all the way down."""
+    """Convert a result to plain lists and dicts, without the types of this package."""
     if isinstance(value, list):
         return [plain(element) for element in value]
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
 """Functions that expressions can call, a module per library.
 
-A library declares names, signatures, costs and plain Python functions; it never touches syntax trees or frames.
-``STANDARD`` is the language itself, ``KUBERNETES`` exactly what Kubernetes 1.36 offers, ``EXTENDED`` adds what else
-cel-go has.
+A library declares names, signatures, costs and plain Python functions; it uses neither syntax trees nor frames.
+``STANDARD`` is the language itself, ``KUBERNETES`` exactly the functions of Kubernetes 1.36, and ``EXTENDED`` adds the
+other extensions of cel-go.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/environment/base.go,
     k8s.io/apiserver@v0.36.4/pkg/cel/library/libraries.go,

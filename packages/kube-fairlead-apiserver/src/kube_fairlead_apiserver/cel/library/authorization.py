@@ -1,7 +1,7 @@
-"""Asking the authorizer: ``authorizer.group('apps').resource('deployments').namespace('x').check('create').allowed()``.
+"""Calls the authorizer: ``authorizer.group('apps').resource('deployments').namespace('x').check('create').allowed()``.
 
-The decision comes from a callable that the caller binds to the ``authorizer`` variable. Selectors
-are accepted, as Kubernetes accepts them, but the authorizer does not see them: RBAC cannot use them.
+The caller binds a callable to the ``authorizer`` variable, which decides. Selectors are accepted, as in Kubernetes, but
+the authorizer does not get them: RBAC cannot use them.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/authz.go,
     k8s.io/apiserver@v0.36.4/pkg/cel/library/cost.go
@@ -41,12 +41,12 @@ _CHECK_COST = 350_000  # two checks per evaluation, not three
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Value(values.Opaque):
-    """Common to what this library passes around."""
+    """Base class of this library's values."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision(_Value):
-    """An authorizer's answer. ``error`` is set when it could not decide."""
+    """The decision of an authorizer. ``error`` is set when it could not decide."""
 
     allowed: bool
     reason: str = ""
@@ -60,7 +60,7 @@ class Decision(_Value):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceAccount:
-    """Whom ``authorizer.serviceAccount`` asks for."""
+    """The account of ``authorizer.serviceAccount``."""
 
     namespace: str
     name: str
@@ -68,9 +68,9 @@ class ServiceAccount:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AccessCheck:
-    """One question to the authorizer: about a resource, or about a bare path."""
+    """One access check: for a resource, or for a path."""
 
-    user: Any  # what `Authorizer` was made with, or a ServiceAccount
+    user: Any  # the user of the `Authorizer`, or a ServiceAccount
     verb: str
     path: str = ""
     group: str = ""
@@ -85,7 +85,7 @@ Authorize = Callable[[AccessCheck], Decision]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Authorizer(_Value):
-    """What the ``authorizer`` variable is bound to: who asks, and whom."""
+    """The value of the ``authorizer`` variable: the user, and the callable that decides."""
 
     user: Any  # expressions do not look into it
     authorize: Authorize
@@ -118,7 +118,7 @@ class _GroupCheck(_Value):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResourceCheck(_Value):
-    """A question about a resource; ``authorizer.requestResource`` is bound to one about the request's own."""
+    """An access check for a resource; ``authorizer.requestResource`` is bound to that of the request's resource."""
 
     authorizer: Authorizer
     group: str

@@ -1,4 +1,4 @@
-"""Parts of timestamps and durations: ``getFullYear()`` and its kin, in UTC or a given zone.
+"""Parts of timestamps and durations, such as ``getFullYear()``, in UTC or a given zone.
 
 Upstream: github.com/google/cel-go@v0.26.0/common/types/timestamp.go,
     github.com/google/cel-go@v0.26.0/common/types/duration.go
@@ -47,7 +47,7 @@ def _whole(unit: int) -> Callable[[Duration], int]:
 
 
 def _milliseconds(timestamp: Timestamp, zone: str = "UTC") -> int:
-    times.in_zone(timestamp, zone)  # a bad zone is an error even where it does not matter
+    times.in_zone(timestamp, zone)  # an invalid zone is an error even where it has no effect
     return timestamp.nanoseconds % 1_000_000_000 // _MILLISECOND
 
 

@@ -69,7 +69,7 @@ def _text_to_uint(text: str) -> Uint:
 
 
 def text_to_double(text: str) -> float:
-    """Go's reading of a double; one out of range is refused."""
+    """Parse a double as Go does; one out of range is rejected."""
     if _DOUBLE.fullmatch(text):
         value = float(text)
         if not math.isinf(value) or "inf" in text.lower():
@@ -109,12 +109,12 @@ def _bytes_to_text(value: bytes) -> str:
 
 
 def double_text(value: float) -> str:
-    """A double as ``string()`` prints it."""
+    """Format a double as ``string()`` does."""
     return golang.print_float(value)
 
 
 def value_to_text(value: Any) -> str:
-    """``string(value)`` for any value that has one."""
+    """Evaluate ``string(value)`` for any value that has it."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -156,7 +156,7 @@ def _text_to_timestamp(text: str) -> Timestamp:
 
 
 def int_to_timestamp(seconds: int) -> Timestamp:
-    """Seconds since the epoch."""
+    """Convert seconds since the epoch."""
     if not values.TIMESTAMP_SECONDS_MIN <= seconds <= values.TIMESTAMP_SECONDS_MAX:
         raise errors.EvaluationError("timestamp overflow")
     return Timestamp(seconds * 1_000_000_000)

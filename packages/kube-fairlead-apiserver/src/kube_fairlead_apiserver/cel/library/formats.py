@@ -1,4 +1,4 @@
-"""Named string formats: ``format.dns1123Label().validate(name)`` gives none, or the list of complaints.
+"""Named string formats: ``format.dns1123Label().validate(name)`` returns none, or the list of errors.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/format.go,
     k8s.io/apiserver@v0.36.4/pkg/cel/format.go
@@ -20,7 +20,7 @@ _FORMAT = CelType(Kind.OBJECT, "kubernetes.NamedFormat")
 
 
 class Format(values.Opaque):
-    """A named format. Its pattern's size says what checking costs."""
+    """A named format. The size of its pattern determines the cost of a check."""
 
     __slots__ = ("check", "name", "pattern_size")
     cel_type = _FORMAT

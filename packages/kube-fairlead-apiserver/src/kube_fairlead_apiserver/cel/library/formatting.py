@@ -1,6 +1,6 @@
 """``'%s is %d'.format([...])``.
 
-Kubernetes uses the first version of cel-go's formatting, which prints %f and %e the American way: digits in groups of
+Kubernetes uses the first version of cel-go's formatting, which prints %f and %e in American style: digits in groups of
 three, and a power of ten instead of an exponent.
 
 Upstream: github.com/google/cel-go@v0.26.0/ext/formatting.go
@@ -23,7 +23,7 @@ __all__ = ["Clause", "accepts", "complaint", "format_text", "pieces"]
 
 _CLAUSE = re.compile(r"(?:\.([0-9]*))?(.)?", re.DOTALL)
 _PRECISION_DEFAULT = 6
-_PRECISION_MAX = 1000  # Go has no limit; this one bounds the size of the result
+_PRECISION_MAX = 1000  # Go has no limit; this one limits the size of the result
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _NOT_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})
 _STRING_TYPES = "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
@@ -50,7 +50,7 @@ _PRINTABLE_KINDS = frozenset({Kind.PRIMITIVE, Kind.TIME, Kind.NULL, Kind.LIST, K
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Clause:
-    """One ``%`` and what follows it."""
+    """One ``%`` clause of a template."""
 
     verb: str  # lower case
     precision: int
@@ -58,7 +58,7 @@ class Clause:
 
 
 def pieces(template: str) -> Iterator[str | Clause]:
-    """The parts of a template: literal text and clauses."""
+    """Split a template into literal text and clauses."""
     position = 0
     while position < len(template):
         percent = template.find("%", position)
@@ -95,19 +95,19 @@ def _clause(template: str, position: int) -> tuple[Clause, int]:
 
 
 def accepts(clause: Clause, cel_type: CelType) -> bool:
-    """Whether a clause can print values of a static type."""
+    """Return whether a clause can print values of a static type."""
     if clause.verb == "s":
         return cel_type.kind in _PRINTABLE_KINDS
     return cel_type in _ACCEPTED[clause.verb]
 
 
 def complaint(clause: Clause, type_name: str) -> str:
-    """Why a clause cannot print a type."""
+    """Return why a clause cannot print a type."""
     return f"{_COMPLAINTS[clause.verb]} {type_name}"
 
 
 def format_text(template: str, arguments: list[Any]) -> str:
-    """Fill a template."""
+    """Format a template."""
     parts: list[str] = []
     used = 0
     for piece in pieces(template):
@@ -154,7 +154,7 @@ def _stored(key: Any) -> Any:
 
 
 def _literal(clause: Clause, value: Any) -> str:
-    """A value inside a list or map, printed as CEL would write it."""
+    """Format a value inside a list or map as CEL writes it."""
     match value:
         case str():
             return golang.quote(value)
@@ -201,7 +201,7 @@ def _unprintable_number(number: float) -> str:
 
 
 def _print_scientific(clause: Clause, value: Any) -> str:
-    # Kubernetes' version reads the precision as a width, which a full number always exceeds.
+    # Kubernetes' version treats the precision as a width, which a full number always exceeds.
     number = _as_double(clause, value)
     special = _unprintable_number(number)
     if special:

@@ -37,7 +37,7 @@ def _variadic(name: str, internal: str) -> macros.Expander:
             raise macros.MacroError(target, f"{name}() requires at least one argument")
         numbers = args[0]
         if len(args) > 1 or isinstance(numbers, nodes.Literal):
-            # Numbers of different types may meet here, so the list is dynamic.
+            # The list may have numbers of different types, so it is dynamic.
             parts: list[nodes.Expr] = [nodes.Call(part.offset, "dyn", None, [part]) for part in args]
             numbers = nodes.ListLiteral(offset, parts)
         return nodes.Call(offset, internal, None, [numbers])

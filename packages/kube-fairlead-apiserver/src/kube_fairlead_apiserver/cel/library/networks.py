@@ -28,7 +28,7 @@ _IP_VERSIONS = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Address(values.Opaque):
-    """An address, never one with a zone or an IPv4 address in IPv6 clothes."""
+    """An address without a zone. An IPv4 address mapped to IPv6 is not accepted."""
 
     __slots__ = ("address",)
     cel_type = _IP
@@ -43,12 +43,12 @@ class Address(values.Opaque):
         return hash(self.address)
 
     def cel_size(self) -> int:
-        """Bytes of the address."""
+        """The bytes of the address."""
         return self.address.max_prefixlen // 8
 
 
 class Network(values.Opaque):
-    """An address with a prefix length; bits behind the prefix are kept."""
+    """An address with a prefix length; the bits after the prefix are kept."""
 
     __slots__ = ("address", "prefix_length")
     cel_type = _CIDR
@@ -66,7 +66,7 @@ class Network(values.Opaque):
         return hash((self.address, self.prefix_length))
 
     def cel_size(self) -> int:
-        """Bytes of the prefix."""
+        """The bytes of the prefix."""
         return -(-self.prefix_length // 8)
 
     def prefix(self, length: int) -> int:
@@ -75,7 +75,7 @@ class Network(values.Opaque):
 
 
 def _trouble(text: str) -> str:
-    """Why Go would not take this for an address, in its words where they are simple."""
+    """Return why Go rejects this address, with Go's text where it is simple."""
     if "." in text and ":" not in text:
         parts = text.split(".")
         for position, part in enumerate(parts):

@@ -1,4 +1,4 @@
-"""Signatures of the operators. Most of them the planner knows by heart; these functions serve dynamic values.
+"""Signatures of the operators. The planner compiles most of them itself; these functions serve dynamic values.
 
 Upstream: github.com/google/cel-go@v0.26.0/common/stdlib/standard.go
 """

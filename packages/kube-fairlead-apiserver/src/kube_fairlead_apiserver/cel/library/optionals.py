@@ -1,4 +1,4 @@
-"""Optional values: making them, looking inside.
+"""Functions that make and read optional values.
 
 Upstream: github.com/google/cel-go@v0.26.0/cel/library.go,
     github.com/google/cel-go@v0.26.0/common/types/optional.go

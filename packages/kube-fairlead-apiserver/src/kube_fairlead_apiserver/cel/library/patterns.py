@@ -44,7 +44,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 
 def _with_pattern_compiled(use: Callable[[regex.Regex], Callable[..., Any]]) -> Specialize:
-    """Compile a constant pattern while planning."""
+    """Compile a constant pattern during planning."""
 
     def specialize(arguments: Sequence[PlannedArgument]) -> Callable[..., Any] | None:
         pattern = arguments[1]

@@ -25,7 +25,7 @@ _NUMBER_NAMES = ("major", "minor", "patch")
 
 @functools.total_ordering
 class Semver(values.Opaque):
-    """A version. Build metadata takes no part in comparisons."""
+    """A version. Comparisons ignore build metadata."""
 
     __slots__ = ("numbers", "prerelease")
     cel_type = _SEMVER
@@ -35,7 +35,7 @@ class Semver(values.Opaque):
         self.prerelease = prerelease
 
     def _order(self) -> tuple[Any, ...]:
-        # A release follows its prereleases; numbers come before words.
+        # A release follows its prereleases; numbers come before text.
         parts = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.prerelease)
         return (self.numbers, not self.prerelease, parts)
 
@@ -72,7 +72,7 @@ def _prerelease_part(text: str) -> int | str:
 
 
 def _parse(text: str) -> Semver:
-    """Read a version; a ValueError has the words of Kubernetes' parser."""
+    """Parse a version; a ValueError has the text of Kubernetes' parser."""
     if not text:
         raise ValueError("Version string empty")
     parts = text.split(".", 2)

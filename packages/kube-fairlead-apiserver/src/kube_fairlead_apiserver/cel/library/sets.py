@@ -1,4 +1,4 @@
-"""Lists taken as sets: cel-go's sets extension.
+"""Lists used as sets: cel-go's sets extension.
 
 Upstream: github.com/google/cel-go@v0.26.0/ext/sets.go
 """

@@ -16,7 +16,7 @@ from kube_fairlead_apiserver.cel.types import BOOL, INT, STRING, list_of
 
 __all__ = ["REVERSE", "STRINGS", "TEXT_TESTS"]
 
-# Go's idea of white space; Python's strip() would also take the information separators \x1c to \x1f.
+# White space in Go; Python's strip() would also remove the information separators \x1c to \x1f.
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 _WHITE_SPACE += "\u2028\u2029\u202f\u205f\u3000"
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -123,5 +123,5 @@ STRINGS = Library(
         function("strings.quote", (STRING,), STRING, _quote, costs.traversal),
     ),
 )
-# In cel-go's library, but in a later version than the one Kubernetes uses.
+# In cel-go's library, but in a later version than Kubernetes uses.
 REVERSE = Library("strings.reverse", overloads=(member("reverse", (STRING,), STRING, lambda text: text[::-1]),))

@@ -1,4 +1,4 @@
-"""URLs as Go's net/url reads them: ``url('https://example.com:80/a b').getHost()``.
+"""URLs as Go's net/url parses them: ``url('https://example.com:80/a b').getHost()``.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/urls.go,
     k8s.io/apiserver@v0.36.4/pkg/cel/url.go
@@ -27,14 +27,14 @@ _ASCII_ESCAPE = re.compile(r"%(?!25)[0-7][0-9A-Fa-f]")
 _BAD_HOST_CHARACTER = re.compile(r"[^A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>\"%\x80-\U0010ffff]")
 _USERINFO = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
 _PORT = re.compile(r"(?::[0-9]*)?")
-# What Go leaves alone when it escapes a path, and what it accepts as already escaped.
+# Characters that Go does not escape in a path, and those that it accepts as already escaped.
 _PATH_SAFE = "-_.~$&+,/:;=@"
 _PATH_ENCODED = re.compile(r"[A-Za-z0-9\-_.~$&+,/:;=@!'()*\[\]%]*")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Url(values.Opaque):
-    """A parsed URL; two are equal when they are written alike."""
+    """A parsed URL; two are equal when their texts are equal."""
 
     scheme: str
     user: str
@@ -58,12 +58,12 @@ class Url(values.Opaque):
         return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
     def port(self) -> str:
-        """The port, or nothing."""
+        """The port, or an empty text."""
         colon = self.host.rfind(":")
         return self.host[colon + 1 :] if colon >= 0 and _PORT.fullmatch(self.host[colon:]) else ""
 
     def query_values(self) -> dict[str, list[str]]:
-        """Query parameters, unescaped, each with all its values."""
+        """The query parameters, unescaped, each with all its values."""
         found: dict[str, list[str]] = {}
         for pair in self.query.split("&"):
             if not pair or ";" in pair or _BAD_ESCAPE.search(pair):
@@ -74,12 +74,12 @@ class Url(values.Opaque):
 
 
 def check_request_uri(text: str) -> None:
-    """Accept what url.ParseRequestURI accepts: an absolute URI or path; a ValueError has Go's words."""
+    """Accept what url.ParseRequestURI accepts: an absolute URI or path; a ValueError has Go's text."""
     _read(text, whole=text, via_request=True)
 
 
 def parse_url(text: str) -> Url:
-    """What url.Parse makes of a text; a ValueError has Go's words."""
+    """Parse a text as url.Parse does; a ValueError has Go's text."""
     before, _, fragment = text.partition("#")
     parsed = _read(before, whole=before, via_request=False)
     return dataclasses.replace(parsed, fragment=fragment)
