@@ -76,7 +76,7 @@ def make_access_control(
     static_tokens: Mapping[str, UserInfo],
     url: str,
 ) -> AccessControl:
-    """The default access control: certificates, tokens and service accounts; RBAC and the node authorizer."""
+    """Return the default access control: certificates, tokens and service accounts; RBAC and the node authorizer."""
     lookup = _Lookup(core)
     graph = NodeGraph(lookup.get)
     tokens = ServiceAccountTokens([signing_key], lookup.get, clock, ids, issuer=ISSUER)

@@ -41,7 +41,7 @@ class Authenticator(Protocol):
     """Authenticates requests."""
 
     def authenticate(self, request: Request) -> UserInfo:
-        """The caller; raises Unauthorized for invalid credentials."""
+        """Return the caller; raises Unauthorized for invalid credentials."""
         ...
 
 
@@ -132,7 +132,10 @@ class Application(msgspec.Struct):
             )
 
     def _identify(self, request: Request, tokens: list[object]) -> tuple[UserInfo, errors.ApiError | None]:
-        """The user of the request. A rejected caller still waits for its own turn, or that of anonymous callers."""
+        """Return the user of the request.
+
+        A rejected caller still waits for its own turn, or that of anonymous callers.
+        """
         caller = ANONYMOUS
         try:
             caller = self.authenticator.authenticate(request)

@@ -31,14 +31,13 @@ def back_up(folder: Path, file: Path) -> None:
 
 
 def restore(file: Path, folder: Path, clock: Clock) -> bool:
-    """Put a copy into a folder without data; whether its keys are there as well.
+    """Restore a copy into a folder without data; returns whether its keys exist as well.
 
-    A folder that has keys keeps them: they are the ones that its clients know. Clients may also know revisions that
-    came after the copy, of the server it was taken from or of one that was restored from it before. So revisions
-    continue behind a count of milliseconds, which no server has used up by then.
+    A folder that has keys keeps them, because its clients know them. Clients may also know revisions that the copy does
+    not have, so the revisions continue far above them.
     """
     target = folder / DATABASE
-    # A write-ahead log that was left behind would be read as a part of what is restored.
+    # A leftover write-ahead log would be read as a part of the restored database.
     for taken in (target, wal_path(target)):
         if taken.exists():
             raise StorageError(
@@ -63,7 +62,7 @@ def restore(file: Path, folder: Path, clock: Clock) -> bool:
 
 @contextlib.contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """What the storage says of a database is not what helps with a backup."""
+    """Replace the storage's error about a database by one about the backup file."""
     try:
         yield
     except (CorruptLog, ForeignDatabase) as error:

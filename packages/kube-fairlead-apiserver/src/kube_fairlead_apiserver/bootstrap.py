@@ -26,7 +26,7 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 def first_objects(policy: Iterable[Json]) -> list[Json]:
-    """What a cluster begins with, whichever it is."""
+    """Return the objects of every new cluster."""
     namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in _NAMESPACES]
     return [*namespaces, *copy_json(list(SYSTEM_CLASSES)), *policy]
 
@@ -34,7 +34,7 @@ def first_objects(policy: Iterable[Json]) -> list[Json]:
 async def bootstrap(core: Core, policy: Iterable[Json], *, service_port: int) -> None:
     """Create missing objects; existing ones stay as they are. Safe to run at every start."""
     client = InternalClient(core, "fairlead-apiserver")
-    async with TaskScope("bootstrap") as scope:  # all at once, so that they share a commit
+    async with TaskScope("bootstrap") as scope:  # concurrently, so that they share a commit
         for obj in first_objects(policy):
             if (resource := _missing(core, obj)) is not None:
                 scope.start(_let_be(client.create_own(resource, obj)), name=obj["metadata"]["name"])
@@ -44,7 +44,7 @@ async def bootstrap(core: Core, policy: Iterable[Json], *, service_port: int) ->
 
 
 def _missing(core: Core, obj: Json) -> Resource | None:
-    """The resource of an object that is not there."""
+    """Return the resource of an object that does not exist."""
     resource = core.catalog.of_kind(obj["apiVersion"], obj["kind"])
     if resource is None:
         raise LookupError(f"{obj['apiVersion']} {obj['kind']} is not served")

@@ -57,11 +57,11 @@ class Discovery:
         self._documents: dict[tuple[str, str], tuple[bytes, str]] = {}  # by path and media type: body and ETag
 
     def paths(self) -> dict[str, Handler]:
-        """The exact paths that this serves."""
+        """Return the exact paths that this serves."""
         return {"/api": self._answer, "/apis": self._answer}
 
     def prefixes(self) -> dict[str, Handler]:
-        """The prefixes of documents of single groups and versions."""
+        """Return the prefixes of documents of single groups and versions."""
         return {"/api/": self._answer, "/apis/": self._answer}
 
     async def _answer(self, request: Request, _user: UserInfo) -> Response:
@@ -92,7 +92,7 @@ class Discovery:
         return found
 
     def document(self, path: str) -> Json:
-        """The legacy document under a path; NotFound when there is none."""
+        """Return the legacy document under a path; NotFound when there is none."""
         root, *rest = path.strip("/").split("/")
         if root == "api" and not rest:
             address = {"clientCIDR": "0.0.0.0/0", "serverAddress": self._server_address}
@@ -109,7 +109,7 @@ class Discovery:
         raise errors.NotFound("the server could not find the requested resource", details={})
 
     def aggregated(self, path: str, version: str = "v2") -> Json:
-        """Every group below /api or /apis in one document."""
+        """Return every group below /api or /apis in one document."""
         groups = [""] if path == "/api" else self._groups()
         items = [self._aggregated_group(group) for group in groups if self._versions(group)]
         api_version = f"apidiscovery.k8s.io/{version}"
@@ -211,12 +211,12 @@ def _names(resource: Resource) -> Json:
 
 
 def _is_foreign(resource: Resource, sub: Subresource) -> bool:
-    """Whether a subresource has a kind of another group or version."""
+    """Return whether a subresource has a kind of another group or version."""
     return bool(sub.version) and (sub.group, sub.version) != (resource.group, resource.version)
 
 
 def _negotiate(accept: str, *, aggregated: bool) -> str:
-    """The media type of the response: the first one of the header that the path supports."""
+    """Return the media type of the response: the first one of the header that the path supports."""
     clauses = [_clause(text) for text in accept.split(",")] if accept else []
     for _, media, parameters in sorted(clauses, key=lambda clause: -clause[0]):
         if media not in {"*/*", "application/*", _JSON}:

@@ -31,8 +31,8 @@ class Handlers(msgspec.Struct, frozen=True):
     """The handlers of requests for resources."""
 
     verbs: Mapping[str, Handler] = {}
-    subresources: Mapping[tuple[str, str], Handler] = {}  # with a behaviour of their own, by (resource, name)
-    not_stored: Mapping[str, Handler] = {}  # create for kinds that are answered and never stored (reviews), by table
+    subresources: Mapping[tuple[str, str], Handler] = {}  # with their own behaviour, by (resource, name)
+    not_stored: Mapping[str, Handler] = {}  # create for kinds that are never stored (reviews), by table
 
 
 # By method. A subresource may be posted to; objects themselves may not.
@@ -42,14 +42,14 @@ _OF_COLLECTIONS = frozenset({"list", "create", "deletecollection"})
 _OF_OBJECTS = frozenset({"get", "update", "patch", "delete"})
 _ACROSS_NAMESPACES = frozenset({"list", "watch"})
 
-# As kube-apiserver. The number is ours: Python's http.client gives up at a hundred headers.
+# As kube-apiserver. The limit is an addition: Python's http.client fails at a hundred headers.
 _MAX_WARNINGS_CHARACTERS = 4096
 _MAX_WARNING_CHARACTERS = 256
 _MAX_WARNINGS = 64
 
 
 class Dispatcher:
-    """Answers requests for resources. The first request calls `load` for the handlers."""
+    """Dispatches requests for resources. The first request calls `load` for the handlers."""
 
     def __init__(self, core: Core, load: Callable[[], Handlers], require: Callable[[Attributes], None]) -> None:
         self._core = core
@@ -61,7 +61,7 @@ class Dispatcher:
         return self._load()
 
     def roots(self) -> set[str]:
-        """The paths below which resources are served, for the index of paths."""
+        """Return the paths below which resources are served, for the index of paths."""
         found: set[str] = set()
         for resource in self._core.catalog:
             if resource.group:
@@ -71,7 +71,7 @@ class Dispatcher:
         return found
 
     def find(self, info: RequestInfo) -> Resource:
-        """The resource a request names, or the error that says it is not served."""
+        """Return the resource that a request names, or raise the error that it is not served."""
         resource = self._core.catalog.get(info.group, info.version, info.resource)
         # Reading the path trims slashes; those that are served begin with one only.
         if resource is None or info.path.startswith("//") or info.root != ("apis" if info.group else "api"):
@@ -80,7 +80,7 @@ class Dispatcher:
         return resource
 
     async def answer(self, request: Request, info: RequestInfo, user: UserInfo) -> Response:
-        """Run the verb."""
+        """Run the handler of the verb."""
         begin_request(user.name)
         resource = self.find(info)
         call = Call(self._core, request, info, resource, user, self._require)
@@ -90,7 +90,7 @@ class Dispatcher:
         try:
             response = await self._run(call)
         except errors.ApiError as error:
-            # A client is warned also when it is refused.
+            # A rejected request gets its warnings, too.
             response = status_response(error)
         response.headers += [("warning", f'299 - "{_header_text(text)}"') for text in _worth_saying(call.warnings)]
         return response
@@ -107,7 +107,7 @@ class Dispatcher:
 
 
 def _check_builtin(info: RequestInfo, resource: Resource) -> None:
-    """NotFound for a path that kube-apiserver has no route for, MethodNotSupported for a method without one."""
+    """Raise NotFound for a path without a route in kube-apiserver, MethodNotSupported for a method without one."""
     served = _served_verbs(info, resource)
     if not served:
         raise _not_served()
@@ -121,7 +121,7 @@ def _check_builtin(info: RequestInfo, resource: Resource) -> None:
 
 
 def _served_verbs(info: RequestInfo, resource: Resource) -> frozenset[str]:
-    """What is served at the path of a request for a built-in kind."""
+    """Return the verbs of the path of a request for a built-in kind."""
     depth = len(info.parts)
     across = resource.namespaced and not info.in_namespace  # the objects of all namespaces
     if (info.in_namespace and not resource.namespaced) or (across and depth > 1):
@@ -138,7 +138,7 @@ def _served_verbs(info: RequestInfo, resource: Resource) -> frozenset[str]:
 
 
 def _check_name(name: str) -> None:
-    """BadRequest for what no object can be called."""
+    """Raise BadRequest for a name that no object can have."""
     if not name:
         raise errors.BadRequest("name must be provided")
     if name in {".", ".."}:
@@ -148,7 +148,10 @@ def _check_name(name: str) -> None:
 
 
 def _check_custom(info: RequestInfo, resource: Resource) -> None:
-    """As kube-apiserver answers for custom resources, which have no routes; only what it reads of the path counts."""
+    """Answer as kube-apiserver does for custom resources, which have no routes.
+
+    Only the parsed part of the path counts.
+    """
     if bool(info.namespace) != resource.namespaced and not (resource.namespaced and info.verb in _ACROSS_NAMESPACES):
         raise _not_served()
     if info.subresource and info.subresource not in resource.subresources:
@@ -173,7 +176,7 @@ def _not_allowed() -> errors.MethodNotSupported:
 
 
 def _worth_saying(warnings: list[str]) -> list[str]:
-    """Each warning once, and no more than a client can take in: too many are shortened, and the last ones dropped."""
+    """Return each warning once, up to a limit: long lists are shortened, and the last ones dropped."""
     said = [text for text in dict.fromkeys(warnings) if text][:_MAX_WARNINGS]
     if sum(map(len, said)) <= _MAX_WARNINGS_CHARACTERS:
         return said
@@ -183,6 +186,6 @@ def _worth_saying(warnings: list[str]) -> list[str]:
 
 
 def _header_text(text: str) -> str:
-    """A warning as it may stand inside a quoted header value."""
+    """Return a warning in the form of a quoted header value."""
     printable = "".join(char if char.isprintable() else " " for char in text)
     return printable.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""The handlers of requests for resources: every verb, and every subresource with a behaviour of its own.
+"""The handlers of requests for resources: every verb, and every subresource with its own behaviour.
 
 The handlers import more than half of the program (printers, patches), so the first request for a resource loads them.
 The server is ready before.
@@ -52,7 +52,7 @@ _NOT_STORED: Mapping[str, Handler] = {
 
 
 def all_handlers(timers: WatchTimers, access: Handlers) -> Handlers:
-    """Everything there is. `access` are those about tokens and permissions, `timers` end watches and send bookmarks."""
+    """Return all handlers. `access` are those of tokens and permissions; `timers` end watches and send bookmarks."""
     verbs: dict[str, Handler] = {
         "get": get,
         "list": list_objects,

@@ -30,7 +30,7 @@ class Health:
         self._ready = {**live, **ready}
 
     def paths(self) -> dict[str, PathHandler]:
-        """The exact paths that this serves."""
+        """Return the exact paths that this serves."""
         checks = dict.fromkeys(("/healthz", "/livez", "/readyz"), self._answer)
         return {**checks, "/version": self._version, "/version/": self._version}
 
@@ -84,7 +84,7 @@ class Health:
 
 
 def version_info() -> dict[str, str]:
-    """The document of /version: the Kubernetes version, with this server in the build metadata."""
+    """Return the document of /version: the Kubernetes version, with this server in the build metadata."""
     spoken = source_version()
     major, minor, *_ = spoken.removeprefix("v").split(".")
     return {

@@ -1,7 +1,7 @@
-"""Kubernetes' JSONPath, as printer columns and ``kubectl -o jsonpath`` use it.
+"""Kubernetes' JSONPath, for printer columns and ``kubectl -o jsonpath``.
 
-A dialect of its own: fields, slices, unions, wildcards, recursive descent and filters over plain JSON. Templates
-(text around braces, ``range``) are kubectl's business and not here.
+It is its own dialect: fields, slices, unions, wildcards, recursive descent and filters over plain JSON. Templates (text
+around braces, ``range``) are part of kubectl and not here.
 
 Upstream: k8s.io/client-go@v0.36.4/util/jsonpath/parser.go,
     k8s.io/client-go@v0.36.4/util/jsonpath/jsonpath.go,
@@ -21,7 +21,7 @@ from kube_fairlead.api import golang
 
 __all__ = ["Budget", "JsonPath", "JsonPathError", "compile_jsonpath", "print_value"]
 
-# Found values are a few for each value of the object in ordinary paths; repeated `..` and unions multiply them.
+# Ordinary paths find a few values for each value of the object; repeated `..` and unions multiply them.
 _FREE_VALUES = 64 * 1024
 _VALUES_EACH = 64
 
@@ -41,11 +41,11 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class JsonPathError(ValueError):
-    """The path cannot be read, or does not fit the data it was applied to."""
+    """The path is malformed, or does not fit the data."""
 
 
 class Budget:
-    """How many values the paths of one row may find in an object on their way, in all their steps together."""
+    """The limit of values that the paths of one row may find in an object, in all their steps together."""
 
     __slots__ = ("_data", "_left")
 
@@ -54,7 +54,7 @@ class Budget:
         self._left = _FREE_VALUES
 
     def spend(self, found: int) -> None:
-        """Raise JsonPathError when more were found than the size of the object accounts for."""
+        """Raise JsonPathError when more values were found than the size of the object allows."""
         self._left -= found
         if self._left >= 0:
             return
@@ -82,22 +82,22 @@ class JsonPath:
 
     @property
     def is_costly(self) -> bool:
-        """Whether it may find values several times: it descends or unites more than once."""
+        """Whether the path may find values several times: it descends or unites more than once."""
         return self.text.count("..") + self.text.count(",") > 1
 
     def find(self, data: Any, budget: Budget | None = None) -> list[Any]:
-        """Every value the path leads to."""
+        """Return every value of the path."""
         return _run(self._steps, [data], budget or Budget(data))
 
 
 @functools.lru_cache(maxsize=1024)
 def compile_jsonpath(text: str) -> JsonPath:
-    """Compile what stands between the braces of a template: ``.status.conditions[?(@.type=="Ready")].status``."""
+    """Compile the text between the braces of a template: ``.status.conditions[?(@.type=="Ready")].status``."""
     return JsonPath(text)
 
 
 def print_value(value: Any) -> str:
-    """A found value as text: objects and lists as JSON, everything else bare."""
+    """Format a value as text: objects and lists as JSON, everything else plain."""
     if value is None:
         return "<no value>"
     if isinstance(value, bool):
@@ -117,7 +117,7 @@ def _run(steps: Iterable[Step], values: list[Any], budget: Budget) -> list[Any]:
 
 
 def _count(value: Any) -> int:
-    """How many values there are in a value, itself among them."""
+    """Return the number of values in a value, including itself."""
     waiting, count = [value], 0
     while waiting:
         count += 1
@@ -126,7 +126,7 @@ def _count(value: Any) -> int:
 
 
 class _Parser:
-    """One pass over a path; each method reads one construct and returns its step."""
+    """Parses a path in one pass; each method reads one construct and returns its step."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -41,7 +41,7 @@ def weigh(size: int) -> None:
 
 
 def weighed() -> int:
-    """The weight of the current request, in bytes."""
+    """Return the weight of the current request, in bytes."""
     return _weight.get()
 
 

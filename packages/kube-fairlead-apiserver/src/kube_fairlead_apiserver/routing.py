@@ -49,7 +49,7 @@ class RequestInfo(msgspec.Struct, frozen=True):
     fields: selectors.FieldMatcher | None = None  # the selectors of a list, watch or deletecollection
 
     def attributes(self, user: UserInfo) -> Attributes:
-        """The attributes for authorization."""
+        """Return the attributes for authorization."""
         return Attributes(
             user=user,
             verb=self.verb,

@@ -65,7 +65,7 @@ class Settings(msgspec.Struct, frozen=True):
     lifecycle_group: str = reserved.LIFECYCLE_GROUP
 
     def served_lifecycle_group(self) -> str:
-        """The group of the lifecycle kinds; empty when their gate is off. Stored objects stay in both cases."""
+        """Return the group of the lifecycle kinds; empty when their gate is off. Stored objects stay in both cases."""
         on = self.gates is None or self.gates.enabled(SPECIALIZED_LIFECYCLE_MANAGEMENT)
         return self.lifecycle_group if on else ""
 
@@ -86,7 +86,7 @@ class Settings(msgspec.Struct, frozen=True):
             raise SettingsError(f"--kubeconfig-out: {self.kubeconfig_out} is a folder; name a file")
 
     def runs_controller(self, name: str) -> bool:
-        """Whether a controller runs: it is named, or `*` is and it is not excluded."""
+        """Return whether a controller runs: it is named, or `*` is and it is not excluded."""
         if f"-{name}" in self.controllers:
             return False
         return name in self.controllers or "*" in self.controllers

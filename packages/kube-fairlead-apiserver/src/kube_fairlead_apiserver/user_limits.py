@@ -1,4 +1,4 @@
-"""Fair sharing of one limit between users: a user that takes much leaves room for later users."""
+"""Limits that users share fairly: a user that holds much leaves room for others."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ __all__ = ["PerUserLimit", "SharedLimit"]
 
 
 class _Usage:
-    """What each user holds.
+    """The amount that each user holds.
 
-    `total` is the sum of it; a user who holds nothing is not listed.
+    `total` is the sum; a user who holds nothing is not listed.
     """
 
     __slots__ = ("held", "limit", "total")
@@ -19,13 +19,13 @@ class _Usage:
         self.total = 0
 
     def take(self, user: str, amount: int) -> None:
-        """A user takes an amount. Not checked, because an unavoidable amount may exceed the limit."""
+        """Add to the amount of a user. It is not checked, because an unavoidable amount may exceed the limit."""
         if amount:
             self.held[user] = self.held.get(user, 0) + amount
             self.total += amount
 
     def give(self, user: str, amount: int) -> None:
-        """A user returns an amount."""
+        """Subtract from the amount of a user."""
         if not amount:
             return
         left = self.held[user] - amount
@@ -51,7 +51,7 @@ class SharedLimit(_Usage):
     __slots__ = ()
 
     def fits(self, user: str, amount: int) -> bool:
-        """Whether a user may take an amount."""
+        """Return whether a user may take an amount."""
         if not self.limit:
             return True
         free = self.limit - self.total
@@ -71,5 +71,5 @@ class PerUserLimit(_Usage):
     __slots__ = ()
 
     def has_room(self, user: str) -> bool:
-        """Whether a user is below its limit."""
+        """Return whether a user is below its limit."""
         return not self.limit or self.held.get(user, 0) < self.limit

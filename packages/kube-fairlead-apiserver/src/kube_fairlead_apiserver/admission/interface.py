@@ -64,7 +64,7 @@ class Operation(msgspec.Struct, eq=False):
         return self.name if self.is_namespace else self.namespace
 
     def forbidden(self, why: object) -> errors.Forbidden:
-        """The Forbidden error that names the object."""
+        """Return the Forbidden error that names the object."""
         return errors.forbidden(self.resource.group_resource, self._shown_name(), why)
 
     def _shown_name(self) -> str:
@@ -80,7 +80,7 @@ class AdmissionPlugin:
     """One admission plugin. It overrides the phases that it takes part in; both raise an API error to reject."""
 
     def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
-        """Whether this plugin handles such writes. Called once; the result is cached."""
+        """Return whether this plugin handles such writes. Called once; the result is cached."""
         del operation, group, plural, subresource
         return True
 

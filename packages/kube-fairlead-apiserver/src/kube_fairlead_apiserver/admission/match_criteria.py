@@ -38,7 +38,7 @@ class UnusableCriteria(Exception):
 
 
 def is_configuration(group: str, plural: str) -> bool:
-    """Whether a resource configures admission itself.
+    """Return whether a resource configures admission itself.
 
     No webhook and no policy is called for these: a broken one could never be removed.
     """
@@ -59,7 +59,7 @@ class _Rule:
         self.names = frozenset(rule.get("resourceNames") or ())  # empty: all
 
     def matches(self, operation: Operation, resource: Resource) -> bool:
-        """Whether the rule matches the write as one of this resource, if its name matches."""
+        """Return whether the rule matches the write as one of this resource, if its name matches."""
         return (
             _named(self._operations, operation.operation)
             and _named(self._groups, resource.group)
@@ -92,7 +92,7 @@ class _Rules:
         self._known: dict[tuple[str, str, str, str, str, bool], list[tuple[Resource, frozenset[str]]]] = {}
 
     def find(self, operation: Operation, objects: ObjectReader) -> Resource | None:
-        """The resource as which the write matches; None: no match."""
+        """Return the resource as which the write matches; None: no match."""
         if not self._rules:
             return None
         if self._generation != objects.catalog.generation:
@@ -109,7 +109,7 @@ class _Rules:
         return None
 
     def _candidates(self, operation: Operation, objects: ObjectReader) -> list[tuple[Resource, frozenset[str]]]:
-        """An exact match of any rule comes before an equivalent match."""
+        """Yield the resources to match: an exact match of any rule comes before an equivalent match."""
         own = operation.resource
         found = [(own, rule.names) for rule in self._rules if rule.matches(operation, own)]
         if self._equivalent:
@@ -193,7 +193,7 @@ class Criteria:
 
 
 def _labelled(operation: Operation, selector: selectors.LabelMatcher) -> bool:
-    """Whether the selector matches the new or the old object."""
+    """Return whether the selector matches the new or the old object."""
     return any(
         selector.matches((obj.get("metadata") or {}).get("labels") or {})
         for obj in (operation.obj, operation.old)

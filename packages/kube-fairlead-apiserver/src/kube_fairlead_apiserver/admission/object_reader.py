@@ -30,25 +30,28 @@ class ObjectReader:
         store.observe(self._changed)
 
     def entry(self, table: str, key: str) -> Entry | None:
-        """One object as it is stored, not decoded; its labels and fields are there to look at."""
+        """Return one object as it is stored, not decoded; its labels and fields are there to look at."""
         return self._store.newest(table, key)
 
     def namespace(self, name: str) -> Entry | None:
-        """A namespace."""
+        """Return a namespace."""
         return self._store.newest("namespaces", name)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """One object of a resource."""
+        """Return one object of a resource."""
         entry = self._store.newest(resource.table, resource.key(namespace, name))
         return None if entry is None else resource.decode(entry)
 
     def find(self, group: str, version: str, plural: str, namespace: str, name: str) -> Json | None:
-        """One object of a built-in resource."""
+        """Return one object of a built-in resource."""
         resource = self.catalog.get(group, version, plural)
         return None if resource is None else self.get(resource, namespace, name)
 
     def equivalents(self, resource: Resource) -> tuple[Resource, ...]:
-        """The other resources that serve the same objects: other versions, and events under their second group."""
+        """Return the other resources that serve the same objects.
+
+        Other versions, and events under their second group.
+        """
         if self._generation != self.catalog.generation:
             self._generation = self.catalog.generation
             self._equivalents.clear()
@@ -60,14 +63,14 @@ class ObjectReader:
         return found
 
     def list(self, resource: Resource, selection: Selection = EVERYTHING) -> Iterator[Json]:
-        """Every selected object of a resource."""
+        """Yield every selected object of a resource."""
         for entry in self._store.table(resource.table).page(selection):
             yield resource.decode(entry)
 
     async def wait_for(
         self, resource: Resource, namespace: str, name: str, *, clock: Clock, seconds: float
     ) -> Json | None:
-        """One object, given a moment to appear when it is not there yet."""
+        """Return one object, given a moment to appear when it is not there yet."""
         found = self.get(resource, namespace, name)
         if found is not None or seconds <= 0:
             return found
@@ -108,7 +111,7 @@ class CachedValue(Generic[T]):
         self._value: list[T] = []  # empty: not known
 
     def get(self) -> T:
-        """The value, made if need be."""
+        """Return the value, made if need be."""
         if not self._value:
             self._value.append(self._build())
         return self._value[0]

@@ -15,7 +15,7 @@ __all__ = ["describe", "shown_object", "shown_old_object"]
 
 
 def describe(operation: Operation, target: Resource) -> Json:
-    """The request without its uid and objects. ``target`` is the resource as which it was matched."""
+    """Return the request without its uid and objects. ``target`` is the resource as which it was matched."""
     own = operation.resource
     request: Json = {
         "kind": _kind(operation, target),
@@ -55,7 +55,7 @@ def _user(operation: Operation) -> Json:
 
 
 def shown_object(operation: Operation, target: Resource) -> Json | None:
-    """The object in the version of ``target``."""
+    """Return the object in the version of ``target``."""
     return _shown(operation, operation.obj, target)
 
 

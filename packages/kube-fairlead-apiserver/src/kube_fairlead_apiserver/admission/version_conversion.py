@@ -13,7 +13,7 @@ __all__ = ["convert"]
 
 
 def convert(obj: Json, source: Resource, target: Resource) -> Json:
-    """The object as ``target`` serves it. A copy, unless there is nothing to convert."""
+    """Return the object as ``target`` serves it. A copy, unless there is nothing to convert."""
     if source is target:
         return obj
     # A custom resource is the same in every version; webhooks also see the fields of other versions.

@@ -163,7 +163,7 @@ class Opaque:
     cel_type: types.CelType
 
     def cel_size(self) -> int:
-        """The size of the value in costs."""
+        """Return the size of the value in costs."""
         return 1
 
 

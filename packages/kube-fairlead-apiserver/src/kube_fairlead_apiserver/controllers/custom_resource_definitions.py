@@ -51,7 +51,7 @@ class DefinitionController:
         return self._client.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
     def initial(self) -> Iterable[str]:
-        """Every definition."""
+        """Yield every definition."""
         return list(self._core.store.table(_TABLE).entries)
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
@@ -113,11 +113,11 @@ class DefinitionController:
         ]
 
     def _is_own(self, resource: Resource) -> bool:
-        """Whether the kind is built in."""
+        """Return whether the kind is built in."""
         return not any(resource in served for served in self._served.values())
 
     def _is_builtin(self, crd: Json) -> bool:
-        """Whether a built-in kind has this name; an older definition of that name is not served."""
+        """Return whether a built-in kind has this name; an older definition of that name is not served."""
         spec = crd["spec"]
         return any(map(self._is_own, self._core.catalog.versions(spec["group"], spec["names"]["plural"])))
 

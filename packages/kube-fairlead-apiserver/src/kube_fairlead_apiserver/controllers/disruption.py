@@ -49,7 +49,7 @@ class DisruptionController:
         self._left_over: dict[str, dict[str, str]] = {}  # by budget: evictions of an earlier process
 
     def initial(self) -> Iterable[str]:
-        """Every budget. Evictions that an earlier process charged have either happened, or never will."""
+        """Yield every budget. Evictions that an earlier process charged have either happened, or never will."""
         budgets = self._client.resource("policy", "v1", "poddisruptionbudgets")
         entries = dict(self._core.store.table(_BUDGETS).entries)
         for key, entry in entries.items():
@@ -59,7 +59,7 @@ class DisruptionController:
         return list(entries)
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """A changed budget, or every budget of a namespace in which a pod or its owner changed."""
+        """Yield a changed budget, or every budget of a namespace in which a pod or its owner changed."""
         if table not in _TABLES:
             return ()
         if table == _BUDGETS:
@@ -129,7 +129,7 @@ class DisruptionController:
         return again
 
     def _count(self, budget: Json, pods: Sequence[Json]) -> tuple[_Count, str]:
-        """The expected pods, the required healthy pods, and the reason why they cannot be counted."""
+        """Return the expected pods, the required healthy pods, and the reason why they cannot be counted."""
         spec = budget.get("spec") or {}
         minimum, maximum = spec.get("minAvailable"), spec.get("maxUnavailable")
         try:
@@ -146,7 +146,7 @@ class DisruptionController:
         return _Count(0, 0), ""
 
     def _expected(self, pods: Sequence[Json]) -> int:
-        """The sum of the replicas of the pods' controllers."""
+        """Return the sum of the replicas of the pods' controllers."""
         wanted: dict[str, int] = {}
         for pod in pods:
             owner = _controller(pod["metadata"])

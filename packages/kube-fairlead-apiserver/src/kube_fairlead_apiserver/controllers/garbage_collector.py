@@ -79,14 +79,14 @@ class GarbageCollector:
     # ---- the graph
 
     def initial(self) -> Iterable[str]:
-        """Every object that has owners, or waits for its dependents."""
+        """Yield every object that has owners, or waits for its dependents."""
         for table in self._core.store.tables():
             for entry in table.entries.values():
                 self._add(table.name, entry)
         return [node.place for node in self._by_place.values() if self._is_interesting(node)]
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """The object itself, its dependents after its deletion, and its owners that may wait for it."""
+        """Yield the object itself, its dependents after its deletion, and its owners that may wait for it."""
         place = f"{table}\0{change.last.key}"
         touched: list[str] = []
         before = self._by_place.get(place)
@@ -122,7 +122,7 @@ class GarbageCollector:
                     del self._dependents[owner.uid]
 
     def _owners(self, node: _Node) -> list[str]:
-        """The owners of an object that wait for the deletion of their dependents."""
+        """Return the owners of an object that wait for the deletion of their dependents."""
         found = (self._by_uid.get(owner.uid) for owner in node.metadata.owner_references or ())
         return [owner.place for owner in found if owner is not None and owner.metadata.deletion_timestamp]
 

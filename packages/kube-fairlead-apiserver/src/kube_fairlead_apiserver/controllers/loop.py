@@ -25,11 +25,11 @@ class Controller(Protocol):
     name: str
 
     def initial(self) -> Iterable[str]:
-        """The keys to reconcile when the server starts."""
+        """Yield the keys to reconcile when the server starts."""
         ...
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """The keys to reconcile after a change. Called for every change, so it must be fast."""
+        """Yield the keys to reconcile after a change. Called for every change, so it must be fast."""
         ...
 
     async def reconcile(self, key: str) -> float | None:

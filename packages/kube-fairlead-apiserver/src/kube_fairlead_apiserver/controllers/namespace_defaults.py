@@ -31,11 +31,11 @@ class NamespaceDefaults:
         self._kept = make()["metadata"]["name"]
 
     def initial(self) -> Iterable[str]:
-        """Every namespace."""
+        """Yield every namespace."""
         return list(self._core.store.table("namespaces").entries)
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """A new namespace, or one whose default object was deleted."""
+        """Yield a new namespace, or one whose default object was deleted."""
         if table == "namespaces" and change.before is None:
             return (change.last.key,)
         if table == self._table and change.after is None:
@@ -67,7 +67,7 @@ def default_account(core: Core) -> NamespaceDefaults:
 
 
 def root_ca(core: Core, pem: str) -> NamespaceDefaults:
-    """The CA with which pods verify the API server."""
+    """Return the CA with which pods verify the API server."""
 
     def make() -> Json:
         metadata = {

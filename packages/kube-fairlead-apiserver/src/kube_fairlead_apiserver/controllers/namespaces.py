@@ -80,11 +80,11 @@ class NamespaceController:
         self._ending: dict[str, None] = {}
 
     def initial(self) -> Iterable[str]:
-        """Every namespace."""
+        """Yield every namespace."""
         return list(self._core.store.table("namespaces").entries)
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """A changed namespace, or a terminating one whose content changed."""
+        """Yield a changed namespace, or a terminating one whose content changed."""
         if table == "namespaces":
             return (change.last.key,)
         if change.after is None:

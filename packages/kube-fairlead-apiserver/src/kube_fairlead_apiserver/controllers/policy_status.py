@@ -31,11 +31,11 @@ class PolicyStatusController:
         self._client = InternalClient(core, self.name)
 
     def initial(self) -> Iterable[str]:
-        """Every policy."""
+        """Yield every policy."""
         return list(self._core.store.table(_TABLE).entries)
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """A policy that was created or changed."""
+        """Yield a policy that was created or changed."""
         return (change.last.key,) if table == _TABLE and change.after is not None else ()
 
     async def reconcile(self, key: str) -> float | None:

@@ -53,12 +53,12 @@ class StaleDisruptionController:
         self._client = InternalClient(core, "disruption-controller")
 
     def initial(self) -> Iterable[str]:
-        """Every pod that may have the condition."""
+        """Yield every pod that may have the condition."""
         entries = self._core.store.table("pods").entries.values()
         return [entry.key for entry in entries if _SOUGHT in entry.tail]
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """A pod that may have the condition."""
+        """Yield a pod that may have the condition."""
         if table != "pods" or change.after is None or _SOUGHT not in change.after.tail:
             return ()
         return (change.after.key,)

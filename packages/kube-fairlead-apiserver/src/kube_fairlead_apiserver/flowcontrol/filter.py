@@ -211,7 +211,7 @@ class FlowControl:
         self._scheduler.keep_present(flow)
 
     def now(self) -> float:
-        """The clock that measures steps, in seconds."""
+        """Return the clock that measures steps, in seconds."""
         return self._clock.monotonic()
 
     async def wait_turn(self, request: Request) -> None:
@@ -262,12 +262,12 @@ def _limits(seats: int) -> Limits:
 
 
 def _of_address(address: str) -> tuple[str, str]:
-    """The key under which callers without credentials take turns; no user has this name."""
+    """Return the key under which callers without credentials take turns; no user has this name."""
     return ("address", address)
 
 
 def _body_bytes(request: Request) -> int:
-    """The bytes of a request's body: as declared, or the maximum."""
+    """Return the bytes of a request's body: as declared, or the maximum."""
     declared = request.header("content-length")
     if declared.isdecimal():
         size = int(declared)

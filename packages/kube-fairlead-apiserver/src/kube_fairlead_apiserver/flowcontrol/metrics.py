@@ -67,7 +67,7 @@ class FlowMetrics:
         metrics.before_exposition(self._refresh)
 
     def level(self, name: str, queues: QueueSet) -> LevelMetrics:
-        """The counters of one level."""
+        """Return the counters of one level."""
         self._levels[name] = queues
         return LevelMetrics(self, name, queues)
 

@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
     # ---- the transport's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is connected, after its TLS handshake."""
+        """Handle a new connection, after its TLS handshake."""
         self._transport = transport
         if self._shared.stopping:
             self._transport.abort()  # it connected before the listener was closed
@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol):
         self._shared.forget(self)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes were received."""
+        """Handle received bytes."""
         if self._unparsed:
             self._unparsed += data
         elif not self._state.deaf:
@@ -156,14 +156,14 @@ class Connection(asyncio.Protocol):
             self._throttle.was_read(size - len(self._unparsed))
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """Pause: the client does not read."""
         self._state.held_back = True
         self._writer.pause()
         self._follow()
         self._shared.held_more(self._writer.made_bytes)
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Resume: the client reads again."""
         self._state.held_back = False
         self._follow()
         self._writer.resume()
@@ -177,22 +177,22 @@ class Connection(asyncio.Protocol):
     # ---- the parser's side
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Handle the first byte of a request."""
         self._receiving = IncomingRequest()
         self._state.head_began()
 
     def on_url(self, url: bytes) -> None:
-        """The target, or a piece of it."""
+        """Handle the target, or a piece of it."""
         self._receiving.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header. What comes after the body is a trailer, not a header: no handler may take it for one."""
+        """Handle one header. A header after the body is a trailer: no handler may take it for a header."""
         if not self._receiving.in_body:
             text = value.decode("latin-1") if value.isascii() else headers.decode_value(value)
             self._receiving.headers.append((name.decode("latin-1").lower(), text))
 
     def on_headers_complete(self) -> None:
-        """The head is complete: the handler can start, and the body is read on demand."""
+        """Handle a complete head: the handler can start, and the body is read on demand."""
         incoming = self._receiving
         version = self._parser.get_http_version()
         framing = headers.read_framing(version, incoming.headers)
@@ -216,18 +216,18 @@ class Connection(asyncio.Protocol):
         return size > MAX_HEAD_BYTES
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
+        """Handle a piece of the body."""
         if self._state.body_arrived(len(body)):
             self._receiving.add(body)
         else:
             self._receiving.drop()
 
     def on_chunk_header(self) -> None:
-        """The size of a chunk."""
+        """Handle the size of a chunk."""
         self._state.chunk_began()
 
     def on_message_complete(self) -> None:
-        """The request is complete."""
+        """Handle a complete request."""
         self._state.body_ended()
         self._receiving.finish()
 
@@ -343,7 +343,7 @@ class Connection(asyncio.Protocol):
             self._arrival.set_result(None)
 
     def _refuse(self, answer: bytes) -> None:
-        """The input is malformed: respond with an error after all earlier responses, and close."""
+        """Reject malformed input: respond with an error after all earlier responses, and close."""
         if self._state.ended:
             self._state.broke(refused=False)
             return

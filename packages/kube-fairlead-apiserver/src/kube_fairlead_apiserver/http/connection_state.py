@@ -189,7 +189,7 @@ class ConnectionState:
     # ---- what the client does
 
     def head_began(self) -> None:
-        """The first byte of a request."""
+        """Note the first byte of a request."""
         self.phase = _HEAD
         self._crossed = True
         self.requests += 1
@@ -197,7 +197,7 @@ class ConnectionState:
         self.wanted = self.dropping = False
 
     def head_ended(self, declared_bytes: int) -> None:
-        """A head is complete, and its request waits for the handler. Its body may be declared too large."""
+        """Note a complete head: its request waits for the handler. Its body may be declared too large."""
         self.phase = _BODY
         self.waiting += 1
         self._crossed = True
@@ -205,7 +205,7 @@ class ConnectionState:
         self.dropping = self.ended or declared_bytes > MAX_BODY_BYTES
 
     def body_arrived(self, size: int) -> bool:
-        """A piece of the body; whether it is kept."""
+        """Note a piece of the body; returns whether it is kept."""
         self._slice_data += size
         if not self.dropping:
             self.body_bytes += size
@@ -215,11 +215,11 @@ class ConnectionState:
         return not self.dropping
 
     def chunk_began(self) -> None:
-        """The size of a chunk."""
+        """Note the size of a chunk."""
         self._chunk_allowance += _EXCESS_BYTES_PER_CHUNK
 
     def body_ended(self) -> None:
-        """The request is complete."""
+        """Note that the request is complete."""
         self.phase = _NEXT
         self._crossed = True
 
@@ -242,7 +242,7 @@ class ConnectionState:
         return self.head_bytes > MAX_HEAD_BYTES or self.excess_bytes > MAX_EXCESS_BYTES
 
     def broke(self, *, refused: bool) -> None:
-        """The input is malformed; its error response is queued like a request."""
+        """Note that the input is malformed; its error response is queued like a request."""
         self.broken = True
         self.refused = self.refused or refused
         self.waiting += refused
@@ -251,24 +251,24 @@ class ConnectionState:
     # ---- what the server does
 
     def taken(self) -> None:
-        """A handler starts the next request."""
+        """Note that a handler starts the next request."""
         self.waiting -= 1
         self.answer = _HANDLING
 
     def body_wanted(self) -> None:
-        """The handler requests the body."""
+        """Note that the handler requests the body."""
         if self.waiting == 0:
             self.wanted = True
 
     def response_began(self) -> None:
-        """The handler has returned. The rest of an incomplete body is not needed."""
+        """Note that the handler has returned. The rest of an incomplete body is not needed."""
         self.answer = _RESPONDING
         if self.waiting == 0 and self.phase is _BODY:
             self.dropping = True
             self.body_bytes = 0
 
     def answered(self) -> None:
-        """The response was sent."""
+        """Note that the response was sent."""
         self.answer = ResponsePhase.NONE
 
     def end(self) -> None:

@@ -30,7 +30,7 @@ class Framing(msgspec.Struct, frozen=True):
 
 
 def decode_value(value: bytes) -> str:
-    """A header's value. Go decodes it as UTF-8, although RFC 9110 once said ISO 8859-1."""
+    """Return a header's value. Go decodes it as UTF-8, although RFC 9110 once said ISO 8859-1."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -38,7 +38,7 @@ def decode_value(value: bytes) -> str:
 
 
 def first_values(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """One value per name, the first, also when it is empty: as Go's `http.Header.Get`.
+    """Return one value per name, the first, also when it is empty: as Go's `http.Header.Get`.
 
     Headers with several values are read from `Request.header_list`.
     """
@@ -46,7 +46,10 @@ def first_values(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def read_framing(version: str, headers: Sequence[tuple[str, str]]) -> Framing:
-    """The framing. The parser already rejects invalid and duplicate lengths, and a length beside Transfer-Encoding."""
+    """Return the framing.
+
+    The parser already rejects invalid and duplicate lengths, and a length beside Transfer-Encoding.
+    """
     if version not in {"1.1", "1.0"}:
         return Framing(refusal=response_head.VERSION_NOT_SUPPORTED)
     hosts: list[str] = []

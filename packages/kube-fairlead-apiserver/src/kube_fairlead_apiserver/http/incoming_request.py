@@ -84,7 +84,7 @@ class IncomingRequest:
         self._ask, self._want = ask, want
 
     def request(self, certificate: bytes | None, address: str) -> Request:
-        """The request for the handler, with the client's certificate and address."""
+        """Return the request for the handler, with the client's certificate and address."""
         target = path_and_query(self.target.decode("latin-1"))
         path, _, query = target.partition("?")
         return Request(
@@ -100,7 +100,7 @@ class IncomingRequest:
         )
 
     async def read(self) -> bytes:
-        """The whole body; 413 when it is too large."""
+        """Return the whole body; 413 when it is too large."""
         while not (self.complete or self.failed or self.too_large):
             if self.expects_continue:
                 self.expects_continue = False

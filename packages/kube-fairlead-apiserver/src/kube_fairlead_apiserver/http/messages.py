@@ -38,23 +38,23 @@ class Query:
         self._values = values
 
     def get(self, name: str, default: str = "") -> str:
-        """The first value, or the default."""
+        """Return the first value, or the default."""
         values = self._values.get(name)
         return values[0] if values else default
 
     def all(self, name: str) -> list[str]:
-        """Every value, in order."""
+        """Return every value, in order."""
         return self._values.get(name, [])
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
     def flag(self, name: str) -> bool:
-        """A boolean as Kubernetes reads it in a query: present means true, except for `false` and `0`."""
+        """Return a boolean as Kubernetes reads it in a query: present means true, except for `false` and `0`."""
         return name in self._values and self.get(name).lower() not in _FALSE
 
     def integer(self, name: str) -> int | None:
-        """A whole number, or None when it is absent."""
+        """Return a whole number, or None when it is absent."""
         if name not in self._values:
             return None
         text = self.get(name)
@@ -93,7 +93,7 @@ class Request(msgspec.Struct, eq=False):
     trusted_user: Any = None
 
     def header(self, name: str, default: str = "") -> str:
-        """A header's value, or the default."""
+        """Return a header's value, or the default."""
         return self.headers.get(name, default)
 
 
@@ -121,12 +121,12 @@ class Response(msgspec.Struct):
 
 
 def json_response(value: Any, status: int = 200) -> Response:
-    """A value as a JSON body."""
+    """Return a value as a JSON body."""
     return Response(status, msgspec.json.encode(value))
 
 
 def status_response(error: errors.ApiError) -> Response:
-    """An API error as the Status object that clients decode."""
+    """Return an API error as the Status object that clients decode."""
     response = json_response(error.to_status(), error.code)
     if isinstance(error, errors.Unauthorized):
         response.headers.append(("www-authenticate", 'Bearer realm="fairlead"'))

@@ -17,7 +17,7 @@ __all__ = [
 
 
 def _plain(status: int, phrase: str) -> bytes:
-    """A complete response to a malformed request, with the text of Go's HTTP server."""
+    """Return a complete response to a malformed request, with the text of Go's HTTP server."""
     line = f"{status} {phrase}"
     top = f"HTTP/1.1 {line}\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
     return f"{top}content-length: {len(line)}\r\n\r\n{line}".encode("ascii")

@@ -146,7 +146,10 @@ class ResponseWriter:
         return 0 if holder is None else holder.own_bytes + len(holder.shared)
 
     def read_progress(self) -> int:
-        """A number that grows when the client reads. The unsent bytes shrink late, because of buffers of megabytes."""
+        """Return a number that grows when the client reads.
+
+        The unsent bytes shrink late, because of buffers of megabytes.
+        """
         taken = sockets.acknowledged_bytes(self._transport.get_extra_info("socket"))
         return -int(self._transport.get_write_buffer_size()) if taken is None else taken
 

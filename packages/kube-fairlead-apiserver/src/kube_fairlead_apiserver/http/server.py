@@ -197,7 +197,10 @@ class HttpServer:
 
 
 def listen(address: str, port: int, *, share: bool = False) -> socket.socket:
-    """A listening socket; port 0 selects a free one, ``share`` allows another process to reserve the same port."""
+    """Return a listening socket.
+
+    Port 0 selects a free one, ``share`` allows another process to reserve the same port.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -58,7 +58,7 @@ class UnsentText:
         self.shared = b""
 
     def take(self, most_bytes: int) -> bytes | None:
-        """The next piece; None when there is nothing."""
+        """Return the next piece; None when there is nothing."""
         piece: list[bytes | memoryview] = []
         size = 0
         while size < most_bytes:
@@ -147,12 +147,12 @@ class Stream(abc.ABC):
         return b""
 
     def only_piece(self) -> bytes | None:
-        """A piece that holds everything available now, if that is known at little cost. The stream continues."""
+        """Return a piece that holds everything available now, if that is known at little cost. The stream continues."""
         return None
 
     @abc.abstractmethod
     def next_piece(self) -> bytes | None:
-        """The next piece, or None when there is none now."""
+        """Return the next piece, or None when there is none now."""
 
     @abc.abstractmethod
     def listen(self, listener: Callable[[], None] | None) -> None:
@@ -184,7 +184,7 @@ class Stream(abc.ABC):
 
 
 async def iterate(stream: Stream) -> AsyncIterator[bytes]:
-    """The pieces as an asynchronous iterator."""
+    """Yield the pieces as an asynchronous iterator."""
     news = asyncio.Event()
     stream.listen(news.set)
     try:

@@ -50,7 +50,7 @@ class AdmissionMetrics:
         )
 
     def now(self) -> float:
-        """The current time, to pass back when the step ends."""
+        """Return the current time, to pass back when the step ends."""
         return self._clock.monotonic()
 
     def step(self, began: float, step: str, operation: str, *, rejected: bool) -> None:

@@ -1,4 +1,4 @@
-"""The schemas of a document: everything its operations refer to, directly and indirectly.
+"""Collects the schemas of a document: all that its operations refer to, directly and indirectly.
 
 Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/builder3/openapi.go
 """
@@ -29,7 +29,7 @@ _PREFIX = model_name("")
 
 
 def collect_schemas(paths: Json, resources: Iterable[Resource]) -> Json:
-    """Every schema that the paths of these resources need, by name."""
+    """Return every schema that the paths of these resources need, by name."""
     served = list(resources)
     custom = _custom_schemas(served)
     kinds = _kinds(served)
@@ -50,7 +50,7 @@ def collect_schemas(paths: Json, resources: Iterable[Resource]) -> Json:
 
 
 def references(value: Any) -> Iterator[str]:
-    """The names of the schemas that a part of a document refers to."""
+    """Return the names of the schemas that a part of a document refers to."""
     if isinstance(value, Mapping):
         target = value.get("$ref")
         if isinstance(target, str):
@@ -72,7 +72,7 @@ def _custom_schemas(resources: Iterable[Resource]) -> Json:
 
 
 def _kinds(resources: Iterable[Resource]) -> dict[str, list[GroupVersionKind]]:
-    """Which schemas are kinds that a client can name."""
+    """Return the schemas that are kinds."""
     kinds: dict[str, list[GroupVersionKind]] = {meta_model("Status"): [GroupVersionKind("", "v1", "Status")]}
     for resource in resources:
         group_version = own_kind(resource).group_version

@@ -19,7 +19,7 @@ _METADATA_TEXT = "Name, labels and what else every object has."
 
 
 def custom_schema(resource: Resource) -> Json:
-    """The schema of a kind, completed."""
+    """Return the schema of a kind, completed."""
     schema: Json = copy.deepcopy(dict(resource.schema().source)) or {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
@@ -33,7 +33,7 @@ def custom_schema(resource: Resource) -> Json:
 
 
 def list_schema(resource: Resource) -> Json:
-    """The schema of a list of them."""
+    """Return the schema of a list of them."""
     items = {"type": "array", "items": reference(kind_model(own_kind(resource)))}
     return {
         "description": f"A list of {resource.kind} objects.",

@@ -56,7 +56,7 @@ class OpenApi:
         return self._answer_v3(request)
 
     def document(self, group: str, version: str) -> Json:
-        """The v3 document of a group and version."""
+        """Return the v3 document of a group and version."""
         resources = self._resources(group, version)
         paths: Json = {}
         for resource in resources:
@@ -70,7 +70,7 @@ class OpenApi:
         }
 
     def swagger(self) -> Json:
-        """The v2 document of everything."""
+        """Return the v2 document of everything."""
         return to_swagger([self.document(group, version) for group, version in self._group_versions()])
 
     def _answer_index(self, request: Request) -> Response:
@@ -123,7 +123,7 @@ class OpenApi:
         return self._bodies[digest]
 
     def _refresh(self) -> None:
-        """After a change of the catalog keep the documents whose hash is still the same."""
+        """After a change of the catalog, keep the documents whose hash is unchanged."""
         if self._generation == self._catalog.generation:
             return
         self._generation, self._hashes = self._catalog.generation, {}
@@ -131,7 +131,7 @@ class OpenApi:
         self._bodies = {digest: body for digest, body in self._bodies.items() if digest in current}
 
     def _hash(self, group: str, version: str) -> str:
-        """A fingerprint of what a document is made of, cheaper than of the document itself."""
+        """Return a hash of the input of a document, which costs less than hashing the document."""
         key = f"{group}/{version}"
         if key not in self._hashes:
             facts = [kube_fairlead_apiserver.__version__, source_version()]
@@ -152,7 +152,7 @@ class OpenApi:
 
 
 def _accepts(request: Request, offered: tuple[str, ...]) -> str:
-    """The first media type of the Accept header that is offered."""
+    """Return the first media type of the Accept header that is offered."""
     if request.method not in {"GET", "HEAD"}:
         raise errors.MethodNotSupported("the server does not allow this method on the requested resource")
     accept = request.header("accept")

@@ -25,11 +25,11 @@ class OpenApiEndpoints:
         self._documents: OpenApi | None = None
 
     def paths(self) -> dict[str, Handler]:
-        """The exact paths that this serves."""
+        """Return the exact paths that this serves."""
         return {"/openapi/v2": self._answer, "/openapi/v3": self._answer}
 
     def prefixes(self) -> dict[str, Handler]:
-        """The prefix of the v3 documents."""
+        """Return the prefix of the v3 documents."""
         return {"/openapi/v3/": self._answer}
 
     async def _answer(self, request: Request, _user: UserInfo) -> Response:

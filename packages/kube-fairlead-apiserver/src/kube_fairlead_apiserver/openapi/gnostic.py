@@ -26,7 +26,7 @@ Encoder = Callable[[Any], bytes]
 
 
 def encode_document(document: Json) -> bytes:
-    """The whole document."""
+    """Return the whole document."""
     return _message(_DOCUMENT, document)
 
 
@@ -79,7 +79,7 @@ def _any(value: Any) -> bytes:
 
 
 def _wrapped(number: int, encode: Encoder) -> Encoder:
-    """A message with this one field."""
+    """Return a message with this one field."""
 
     def encoder(value: Any) -> bytes:
         out = bytearray()
@@ -90,7 +90,7 @@ def _wrapped(number: int, encode: Encoder) -> Encoder:
 
 
 def _named_values(number: int, encode: Encoder) -> Encoder:
-    """A message that is a map: entries of name and value."""
+    """Return a message that is a map: entries of name and value."""
 
     def encoder(value: Mapping[str, Any]) -> bytes:
         out = bytearray()

@@ -15,34 +15,37 @@ __all__ = ["is_builtin", "kind_model", "list_model", "meta_model", "own_kind", "
 
 
 def reference(model: str) -> Json:
-    """A reference to a schema of the same document."""
+    """Return a reference to a schema of the same document."""
     return {"$ref": REFERENCE + model}
 
 
 def meta_model(kind: str) -> str:
-    """The model of a kind of meta/v1."""
+    """Return the model of a kind of meta/v1."""
     return model_name(f"{META}.{kind}")
 
 
 def own_kind(resource: Resource) -> GroupVersionKind:
-    """The kind of a resource's objects."""
+    """Return the kind of a resource's objects."""
     return GroupVersionKind(resource.group, resource.version, resource.kind)
 
 
 def is_builtin(resource: Resource) -> bool:
-    """Whether the kind is one of Kubernetes' own, whose types are data here."""
+    """Return whether the kind is one of Kubernetes' own, whose types are data here."""
     return type_name(own_kind(resource)) is not None
 
 
 def subresource_kind(resource: Resource, sub: Subresource) -> GroupVersionKind:
-    """The kind of a subresource; by default of the resource's group and version."""
+    """Return the kind of a subresource; by default of the resource's group and version."""
     if sub.version:
         return GroupVersionKind(sub.group, sub.version, sub.kind)
     return GroupVersionKind(resource.group, resource.version, sub.kind)
 
 
 def kind_model(gvk: GroupVersionKind) -> str:
-    """The model of a kind: a built-in type's name, or the group backwards for a custom one (com.example.v1.Widget)."""
+    """Return the model of a kind.
+
+    A built-in type's name, or the group backwards for a custom one (com.example.v1.Widget).
+    """
     known = type_name(gvk)
     if known is not None:
         return model_name(known)
@@ -50,5 +53,5 @@ def kind_model(gvk: GroupVersionKind) -> str:
 
 
 def list_model(resource: Resource) -> str:
-    """The model of a resource's list."""
+    """Return the model of a resource's list."""
     return kind_model(GroupVersionKind(resource.group, resource.version, resource.list_kind))

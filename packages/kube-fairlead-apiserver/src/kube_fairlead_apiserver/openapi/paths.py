@@ -35,12 +35,12 @@ _STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
 def root(group: str, version: str) -> str:
-    """Where a group and version is served."""
+    """Return the root path of a group and version."""
     return f"/apis/{group}/{version}" if group else f"/api/{version}"
 
 
 def resource_paths(resource: Resource) -> Json:
-    """Every path of a resource and its subresources."""
+    """Return every path of a resource and its subresources."""
     base = root(resource.group, resource.version)
     scope = f"{base}/namespaces/{{namespace}}" if resource.namespaced else base
     collection, single = f"{scope}/{resource.plural}", f"{scope}/{resource.plural}/{{name}}"
@@ -75,7 +75,7 @@ class _Operations:
         self._group = group + resource.version[:1].upper() + resource.version[1:]
 
     def collection(self) -> Json:
-        """What can be done with all objects at once, and to make one."""
+        """Return the operations on a collection, and create."""
         verbs, kind = self._resource.verbs, f"{self._scope}{self._resource.kind}"
         operations: Json = {}
         if "list" in verbs:
@@ -91,7 +91,7 @@ class _Operations:
         return operations
 
     def single(self) -> Json:
-        """What can be done with one object."""
+        """Return the operations on one object."""
         kind = own_kind(self._resource)
         operations = self._object_operations(kind, f"{self._scope}{self._resource.kind}", self._resource.verbs)
         if "delete" in self._resource.verbs:
@@ -103,7 +103,7 @@ class _Operations:
         return operations
 
     def subresource(self, sub: Subresource) -> Json:
-        """What can be done with a part of an object."""
+        """Return the operations on a subresource."""
         kind = subresource_kind(self._resource, sub)
         name = f"{self._scope}{self._resource.kind}{sub.name[:1].upper()}{sub.name[1:]}"
         operations = self._object_operations(kind, name, sub.verbs)
@@ -112,7 +112,7 @@ class _Operations:
         return operations
 
     def listing(self, name: str) -> Json:
-        """A list, or a watch."""
+        """Return a list or a watch operation."""
         schema = reference(list_model(self._resource))
         operation = self._operation("list", f"list{self._group}{name}", {"200": schema}, parameters.LIST)
         stream = {"schema": reference(meta_model("WatchEvent"))}

@@ -27,7 +27,7 @@ _PLAIN: Final[dict[str, Json]] = {
 
 
 def to_swagger(documents: Iterable[Json]) -> Json:
-    """One v2 document of many v3 documents."""
+    """Return one v2 document of many v3 documents."""
     paths: Json = {}
     definitions: Json = {}
     info: Json = {}

@@ -40,13 +40,13 @@ class WriteOptions(msgspec.Struct):
     user: UserInfo
     field_manager: str = ""
     dry_run: bool = False
-    for_deletion: bool = False  # a deletion follows from it, so it is taken on a full disk too
-    wire: Json = {}  # the options object that admission webhooks are shown
+    for_deletion: bool = False  # a deletion follows from it, so it is accepted on a full disk, too
+    wire: Json = {}  # the options object in the AdmissionReview
     warnings: list[str] = []
     audit_annotations: dict[str, str] = {}
 
     def with_kind(self, kind: str) -> WriteOptions:
-        """The same, shown to admission webhooks as options of another kind: an update or apply that creates."""
+        """Return the same, shown to admission webhooks as options of another kind: an update or apply that creates."""
         return msgspec.structs.replace(self, wire={**self.wire, "kind": kind})
 
 

@@ -108,7 +108,7 @@ async def _create_once(
     managed = field_ownership.managed_fields(obj)
     await core.admission.admit(operation)
     if operation.patched:
-        field_ownership.mend(obj, managed, options.warnings)
+        field_ownership.restore_valid(obj, managed, options.warnings)
         strategy.prepare_create(obj)
         strategy.default(obj)
     weigh(resource.strategy.weight(obj))

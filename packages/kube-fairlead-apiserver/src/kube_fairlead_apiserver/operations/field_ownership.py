@@ -22,7 +22,7 @@ from kube_fairlead_apiserver.patch.apply.update_tracking import track_update
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.schema.go_decoding import TypeMismatch, conform
 
-__all__ = ["apply_existing", "apply_new", "managed_fields", "mend", "track"]
+__all__ = ["apply_existing", "apply_new", "managed_fields", "restore_valid", "track"]
 
 # Fields that the server resets in a write, so that no manager owns them through it.
 _STATUS: Json = {"f:status": {}}
@@ -49,11 +49,11 @@ def track(core: Core, resource: Resource, old: Json | None, obj: Json, options: 
 
 
 def managed_fields(obj: Json) -> Any:
-    """The current entries, to restore after admission."""
+    """Return the current entries, to restore them after admission."""
     return (obj.get("metadata") or {}).get("managedFields")
 
 
-def mend(obj: Json, before: Any, warnings: list[str]) -> None:
+def restore_valid(obj: Json, before: Any, warnings: list[str]) -> None:
     """Restore managedFields if a webhook made them invalid."""
     after = managed_fields(obj)
     if after is None or after == before:
@@ -69,14 +69,14 @@ def mend(obj: Json, before: Any, warnings: list[str]) -> None:
 
 
 def apply_new(core: Core, resource: Resource, applied: Json, manager: str) -> Json:
-    """The object that an apply creates."""
+    """Return the object that an apply creates."""
     return _apply(core, resource, None, applied, manager, force=False, subresource="")
 
 
 def apply_existing(
     core: Core, resource: Resource, current: Json, applied: Json, manager: str, *, force: bool, subresource: str
 ) -> Json:
-    """The object after an apply; raises Conflict when another manager owns a field that it would change."""
+    """Return the object after an apply; raises Conflict when another manager owns a field that it would change."""
     return _apply(core, resource, current, applied, manager, force=force, subresource=subresource)
 
 
@@ -123,7 +123,7 @@ def _reset_fields(resource: Resource, subresource: str) -> Json | None:
 
 
 def _versions(core: Core, resource: Resource) -> dict[str, Version] | None:
-    """The served versions of a kind: a manager's entry is in the version of its write."""
+    """Return the served versions of a kind: a manager's entry is in the version of its write."""
     if resource.is_custom:
         others = core.catalog.versions(resource.group, resource.plural)
         return {served.api_version: Version(served.schema()) for served in others}

@@ -28,28 +28,28 @@ class InternalClient:
         self._manager = manager
 
     def options(self, *, dry_run: bool = False, for_deletion: bool = False) -> WriteOptions:
-        """The options of the server's own writes."""
+        """Return the options of the server's own writes."""
         return WriteOptions(user=SYSTEM, field_manager=self._manager, dry_run=dry_run, for_deletion=for_deletion)
 
     def resource(self, group: str, version: str, plural: str) -> Resource:
-        """A built-in resource, which is always served."""
+        """Return a built-in resource, which is always served."""
         found = self._core.catalog.get(group, version, plural)
         if found is None:
             raise LookupError(f"{plural}.{version}.{group} is not served")
         return found
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """The durable state of one object."""
+        """Return the durable state of one object."""
         entry = self._core.store.read(resource.table, resource.key(namespace, name))
         return None if entry is None else resource.decode(entry)
 
     def newest(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """One object, including a pending write: the state that the next write builds on."""
+        """Return one object, including a pending write: the state that the next write builds on."""
         entry = self._core.store.newest(resource.table, resource.key(namespace, name))
         return None if entry is None else resource.decode(entry)
 
     def list(self, resource: Resource, selection: Selection = EVERYTHING) -> Iterator[Json]:
-        """Every selected object."""
+        """Yield every selected object."""
         for entry in self._core.store.table(resource.table).page(selection):
             yield resource.decode(entry)
 

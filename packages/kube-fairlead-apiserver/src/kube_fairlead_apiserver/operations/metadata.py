@@ -28,7 +28,7 @@ _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGrace
 
 
 def require_metadata(obj: Json) -> Json:
-    """The object's metadata, created if it is absent."""
+    """Return the object's metadata, created if it is absent."""
     metadata = obj.get("metadata")
     if metadata is None:
         metadata = obj["metadata"] = {}
@@ -68,7 +68,7 @@ def begin_create(core: Core, resource: Resource, obj: Json, namespace: str) -> N
 
 
 def name_from(core: Core, base: str) -> str:
-    """A name that begins with ``base``, cut so that the whole fits a label."""
+    """Return a name that begins with ``base``, cut so that the whole fits a label."""
     return base[:_GENERATED_BASE_MAX] + core.ids.name_suffix()
 
 

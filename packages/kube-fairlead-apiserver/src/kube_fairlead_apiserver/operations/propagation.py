@@ -77,7 +77,7 @@ def read_delete_options(wire: dict[str, Any]) -> DeleteRequest:
 
 
 def finalizers_for(existing: Sequence[str], propagation: str | None, default: str) -> list[str]:
-    """The finalizers after a delete with this policy. Without a policy the existing finalizers decide."""
+    """Return the finalizers after a delete with this policy. Without a policy the existing finalizers decide."""
     if propagation is None:
         if ORPHAN in existing:
             propagation = "Orphan"

@@ -133,7 +133,7 @@ async def _update_once(
     managed = field_ownership.managed_fields(obj)
     await core.admission.admit(operation)
     if operation.patched:
-        field_ownership.mend(obj, managed, options.warnings)
+        field_ownership.restore_valid(obj, managed, options.warnings)
         if view is not None and operation.obj is not None:
             view.take(obj, operation.obj)
         _prepare(core, resource, obj, old, subresource)
@@ -200,7 +200,7 @@ async def _commit(
 
 
 async def settled(core: Core, resource: Resource, namespace: str, name: str) -> Entry:
-    """The durable state of an object that seems to be deleted: a pending deletion may still fail."""
+    """Return the durable state of an object that seems to be deleted: a pending deletion may still fail."""
     key = resource.key(namespace, name)
     await core.store.settle(resource.table, key)
     entry = core.store.newest(resource.table, key)
@@ -210,7 +210,7 @@ async def settled(core: Core, resource: Resource, namespace: str, name: str) -> 
 
 
 async def became_durable(core: Core, resource: Resource, entry: Entry) -> bool:
-    """Whether a client may see the state on which a rejection was decided."""
+    """Return whether a client may see the state on which a rejection was decided."""
     await core.store.settle(resource.table, entry.key)
     newest = core.store.newest(resource.table, entry.key)
     # A failed write also fails all writes that build on it, and the current state is older again.
@@ -225,7 +225,7 @@ async def confirm(core: Core, resource: Resource, entry: Entry) -> None:
 
 
 def _is_finished(resource: Resource, obj: Json) -> bool:
-    """Whether nothing keeps a deleted object any more.
+    """Return whether nothing keeps a deleted object any more.
 
     A pod also stays for its grace period, which its kubelet ends by deleting it with grace 0. For everything else the
     grace period is advice to controllers: the object is removed with its last finalizer (invariant 9).

@@ -52,7 +52,7 @@ def check_update(resource: Resource, obj: Json, old: Json, subresource: str) -> 
 
 
 def _unqualified_finalizers(resource: Resource, metadata: Json) -> list[FieldError]:
-    """Built-in objects take only finalizers with a domain; custom ones and definitions need none."""
+    """Return errors for finalizers without a domain, which only custom objects and definitions may have."""
     finalizers = metadata.get("finalizers")
     if not finalizers or resource.is_custom or resource.group == "apiextensions.k8s.io":
         return []

@@ -20,31 +20,31 @@ __all__ = [
 
 
 def too_deep(limit: int) -> errors.BadRequest:
-    """The document nests deeper than the limit."""
+    """Build the error of a document that nests deeper than the limit."""
     return errors.BadRequest(f"error decoding patch: exceeded max depth of {limit}")
 
 
 def too_many_operations(limit: int, got: int) -> errors.RequestEntityTooLarge:
-    """The JSON patch has more operations than the limit."""
+    """Build the error of a JSON patch with more operations than the limit."""
     return errors.request_entity_too_large(f"The allowed maximum operations in a JSON patch is {limit}, got {got}")
 
 
 def undecodable_patch(value: Any, wanted: str) -> errors.BadRequest:
-    """The patch is JSON of the wrong type."""
+    """Build the error of a patch that is JSON of the wrong type."""
     return errors.BadRequest(
         f"error decoding patch: json: cannot unmarshal {_json_type(value)} into Go value of type {wanted}"
     )
 
 
 def undecodable_field(value: Any, field: str) -> errors.BadRequest:
-    """A field of a patch operation has the wrong type; all checked fields are strings."""
+    """Build the error of a patch operation whose field has the wrong type; all checked fields are strings."""
     return errors.BadRequest(
         f"error decoding patch: json: cannot unmarshal {_json_type(value)} into Go struct field {field} of type string"
     )
 
 
 def unprocessable(detail: str) -> errors.Invalid:
-    """The patch is well-formed but does not apply to this object.
+    """Build the error of a well-formed patch that does not apply to this object.
 
     Kubernetes has only this message. The cause beside it is an addition, and kubectl prints it.
     """

@@ -1,4 +1,4 @@
-"""The targets of an autoscaler: current value over wanted value, metric by metric.
+"""Prints the targets of an autoscaler: current value over target value, for each metric.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
 """
@@ -23,7 +23,7 @@ _SOURCES = {
 
 
 def metrics_text(specs: Sequence[Json], statuses: Sequence[Json]) -> str:
-    """The first two metrics, and how many more there are."""
+    """Return the first two metrics, and how many more there are."""
     if not specs:
         return NONE
     texts = [_metric(spec, statuses[i] if i < len(statuses) else {}) for i, spec in enumerate(specs)]

@@ -1,4 +1,4 @@
-"""What a cluster is made of: nodes, namespaces, configuration, events, leases and classes.
+"""Printers of nodes, namespaces, configuration, events, leases and classes.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
 """
@@ -30,7 +30,7 @@ _ROLE_PREFIX = "node-role.kubernetes.io/"
 
 
 def simple(*parts: Callable[[Json], Any]) -> Cells:
-    """Cells of a kind that shows its name, a few values and its age."""
+    """Return the cells of a kind that prints its name, a few values and its age."""
     return lambda obj, now: [name_of(obj), *(part(obj) for part in parts), age(obj, now)]
 
 
@@ -73,7 +73,7 @@ def _address(node: Json, kind: str) -> str:
 
 
 def _event(obj: Json, now: dt.datetime) -> list[Any]:
-    """An event of either group; the newer one keeps the older one's fields under other names."""
+    """Return the cells of an event of either group; the newer group has the same fields under other names."""
     first = since(obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime"), now)
     last_time = obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp")
     last = since(last_time, now) if last_time else first

@@ -46,7 +46,7 @@ UNSET = "<unset>"
 
 
 class Printer(msgspec.Struct, frozen=True):
-    """The columns of a kind, the cells of one object, and what its row says besides (a completed pod is dimmed)."""
+    """The columns of a kind, the cells of one object, and the conditions of its row (a completed pod is dimmed)."""
 
     definitions: tuple[Json, ...]
     cells: Cells
@@ -71,7 +71,7 @@ def columns(*names: str) -> tuple[Json, ...]:
 
 
 def dig(obj: Mapping[str, Any], *path: str, default: Any = None) -> Any:
-    """A value inside an object; the default when it, or anything on the way to it, is absent or null."""
+    """Return a value inside an object; the default when it, or anything on the way to it, is absent or null."""
     value: Any = obj
     for key in path:
         if not isinstance(value, Mapping):
@@ -81,18 +81,18 @@ def dig(obj: Mapping[str, Any], *path: str, default: Any = None) -> Any:
 
 
 def listed(obj: Mapping[str, Any], *path: str) -> list[Any]:
-    """A list inside an object; empty when it is not there."""
+    """Return a list inside an object; empty when it is not there."""
     value = dig(obj, *path, default=[])
     return value if isinstance(value, list) else []
 
 
 def name_of(obj: Json) -> str:
-    """The object's name."""
+    """Return the object's name."""
     return str(dig(obj, "metadata", "name", default=""))
 
 
 def since(text: Any, now: dt.datetime) -> str:
-    """The age of a time, with the two units that kubectl shows."""
+    """Return the age of a time, with the two units that kubectl shows."""
     if not text:
         return UNKNOWN
     try:
@@ -112,7 +112,7 @@ def labels_text(labels: Mapping[str, str] | None) -> str:
 
 
 def selector_text(selector: Mapping[str, Any] | None, *, empty: str = NONE, invalid: str = "<error>") -> str:
-    """A LabelSelector as the string that selects the same."""
+    """Return a LabelSelector as the string that selects the same."""
     try:
         return str(selectors.label_selector_from(selector)) or empty
     except ValueError:
@@ -120,7 +120,7 @@ def selector_text(selector: Mapping[str, Any] | None, *, empty: str = NONE, inva
 
 
 def quantity_text(value: Any) -> str:
-    """A quantity as Kubernetes prints it; an absent one is zero."""
+    """Return a quantity as Kubernetes prints it; an absent one is zero."""
     if value is None:
         return "0"
     try:
@@ -137,7 +137,7 @@ def containers(template: Mapping[str, Any] | None) -> tuple[str, str]:
 
 
 def has_condition(obj: Json, kind: str) -> bool:
-    """Whether the first condition of this type is true."""
+    """Return whether the first condition of this type is true."""
     for condition in listed(obj, "status", "conditions"):
         if condition.get("type") == kind:
             return bool(condition.get("status") == "True")
@@ -145,13 +145,13 @@ def has_condition(obj: Json, kind: str) -> bool:
 
 
 def controller_of(obj: Json) -> Json | None:
-    """The owner that controls the object."""
+    """Return the owner that controls the object."""
     owners: Iterable[Json] = listed(obj, "metadata", "ownerReferences")
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def count_text(items: list[str], *, most: int = 3, empty: str = UNSET) -> str:
-    """The first few of many."""
+    """Return the first few of many."""
     text = ",".join(items[:most])
     if len(items) > most:
         return f"{text} + {len(items) - most} more..."

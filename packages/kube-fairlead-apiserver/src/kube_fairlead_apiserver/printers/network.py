@@ -1,4 +1,4 @@
-"""Services and what is behind them, ingresses, network policies and addresses.
+"""Printers of services, endpoints, ingresses, network policies and addresses.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
 """

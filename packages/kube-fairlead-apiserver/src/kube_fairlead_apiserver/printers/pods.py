@@ -77,7 +77,7 @@ class _ContainerSummary:
         self._read_deletion()
 
     def _read_init_containers(self) -> bool:
-        """Whether the pod is still (or again) initializing."""
+        """Return whether the pod is still (or again) initializing."""
         for index, status in enumerate(listed(self._pod, "status", "initContainerStatuses")):
             self._count_restarts(status)
             terminated, waiting = dig(status, "state", "terminated"), dig(status, "state", "waiting", default={})

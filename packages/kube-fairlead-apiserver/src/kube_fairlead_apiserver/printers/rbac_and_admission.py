@@ -66,7 +66,7 @@ def _param_ref(obj: Json) -> str:
 
 
 def _go_selector(selector: Json) -> str:
-    """A LabelSelector as Go's generated code spells the struct out."""
+    """Return a LabelSelector as Go's generated code spells the struct out."""
     labels = "".join(f"{key}: {value}," for key, value in sorted(dig(selector, "matchLabels", default={}).items()))
     expressions = "".join(
         f"LabelSelectorRequirement{{Key:{found.get('key', '')},Operator:{found.get('operator', '')},"

@@ -1,4 +1,4 @@
-"""Volumes, claims, and the classes and drivers behind them.
+"""Printers of volumes, claims, storage classes and drivers.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
 """
@@ -43,7 +43,7 @@ def _access_modes(modes: list[str]) -> str:
 
 
 def _storage_class(obj: Json) -> str:
-    """The storage class; the deprecated annotation takes precedence over the field."""
+    """Return the storage class; the deprecated annotation takes precedence over the field."""
     annotated = dig(obj, "metadata", "annotations", default={}).get(_CLASS_ANNOTATION)
     return str(annotated if annotated is not None else dig(obj, "spec", "storageClassName", default=""))
 

@@ -42,7 +42,7 @@ DEFAULT = Printer(columns("Name", "Created At:date"), _created_at)
 
 
 def printer_of(resource: Resource) -> Printer:
-    """The printer of a kind: a custom resource brings its own columns."""
+    """Return the printer of a kind: a custom resource brings its own columns."""
     if resource.custom is not None:
         own = resource.custom.columns
         return Printer(tuple(own.definitions), own.cells)
@@ -59,7 +59,7 @@ def table(
     meta: Mapping[str, Any] | None = None,
     headers: bool = True,
 ) -> Json:
-    """A Table of objects. In a watch only the first event needs headers.
+    """Return a Table of objects. In a watch only the first event needs headers.
 
     ``include`` is the part of the object in each row: None, Metadata or Object.
     """

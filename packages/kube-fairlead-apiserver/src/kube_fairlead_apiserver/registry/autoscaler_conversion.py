@@ -82,7 +82,7 @@ _TARGETS: Final[_Places] = {
 
 
 def _measured(name: str, place: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The name of a current value: that of the target value with another prefix."""
+    """Return the name of a current value: that of the target value with another prefix."""
     if place[0] != "target":
         return name, place
     return name.replace("target", "current"), ("current", *place[1:])
@@ -145,7 +145,7 @@ def _to_served(obj: Json) -> None:
 
 
 def _carry(spec: Json, status: Json) -> Json:
-    """The parts that v1 has no field for, as annotations."""
+    """Return the parts that v1 has no field for, as annotations."""
     others = [metric for metric in spec.get("metrics") or () if _cpu_share(metric, "target") is None]
     behavior = spec.get("behavior")
     carried = {
@@ -190,7 +190,7 @@ def _cpu(part: str, value: Json) -> Json:
 
 
 def _cpu_share(metric: Json, part: str) -> int | None:
-    """The CPU utilization of a metric, which v1 has a field for."""
+    """Return the CPU utilization of a metric, which v1 has a field for."""
     resource = metric.get("resource") or {}
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None
@@ -199,7 +199,7 @@ def _cpu_share(metric: Json, part: str) -> int | None:
 
 
 def _flatten(metric: Json, places: _Places) -> Json:
-    """A metric of v2 in the form of v1."""
+    """Return a metric of v2 in the form of v1."""
     flat: Json = {"type": metric.get("type") or ""}
     for kind, fields in places.items():
         if metric.get(kind) is None:
@@ -219,7 +219,7 @@ def _flatten(metric: Json, places: _Places) -> Json:
 
 
 def _nest(flat: Json, places: _Places) -> Json:
-    """A metric of v1 in the form of v2."""
+    """Return a metric of v1 in the form of v2."""
     metric: Json = {"type": flat.get("type")}
     for kind, fields in places.items():
         source = flat.get(kind)
@@ -283,7 +283,7 @@ def _named_by_go(behavior: Json) -> Json:
 
 
 def _not_capital(value: Any) -> Any:
-    """The same in reverse; unset fields are left out."""
+    """Return the same in reverse; unset fields are left out."""
     if isinstance(value, list):
         return [_not_capital(item) for item in value]
     if isinstance(value, dict):
@@ -292,7 +292,10 @@ def _not_capital(value: Any) -> Any:
 
 
 def _read(text: str | None, form: Any, turned: Callable[[Any], Any], *path: str) -> Any:
-    """The part of the stored form that an annotation holds; an invalid annotation is ignored, as in Kubernetes."""
+    """Return the part of the stored form that an annotation holds.
+
+    An invalid annotation is ignored, as in Kubernetes.
+    """
     if not text:
         return None
     node = _node(*path)

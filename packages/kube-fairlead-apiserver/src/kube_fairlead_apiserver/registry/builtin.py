@@ -24,7 +24,7 @@ _CONVERSIONS: Final = {
 
 
 def builtin_resources() -> list[Resource]:
-    """Every built-in resource, ready to be served."""
+    """Return every built-in resource, ready to be served."""
     return [_resource(known) for known in resources.builtin_resources()]
 
 

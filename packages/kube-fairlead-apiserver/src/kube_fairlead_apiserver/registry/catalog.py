@@ -45,24 +45,24 @@ class Catalog:
         return self._resources.get((group, version, plural))
 
     def serves(self, resource: Resource) -> bool:
-        """Whether this resource is served: a replaced one is not."""
+        """Return whether this resource is served: a replaced one is not."""
         return self.get(resource.group, resource.version, resource.plural) is resource
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
-        """The resource of a kind, as objects and owner references name it."""
+        """Return the resource of a kind, as objects and owner references name it."""
         group, _, version = api_version.rpartition("/")
         return self._by_kind.get((group, version, kind))
 
     def of_table(self, table: str) -> Resource | None:
-        """A resource that keeps its objects in a table; any of its versions."""
+        """Return a resource that keeps its objects in a table; any of its versions."""
         return next(iter(self.sharing(table)), None)
 
     def sharing(self, table: str) -> Collection[Resource]:
-        """Every resource that keeps its objects in a table."""
+        """Return every resource that keeps its objects in a table."""
         return self._by_table.get(table, {}).values()
 
     def versions(self, group: str, plural: str) -> list[Resource]:
-        """Every served version of a resource."""
+        """Return every served version of a resource."""
         return [r for (g, _, p), r in self._resources.items() if g == group and p == plural]
 
     def __iter__(self) -> Iterator[Resource]:

@@ -1,10 +1,10 @@
-"""The shape of custom resources: stored with one version and schema, served with another.
+"""Serves custom resources that are stored with one version and schema, and requested with another.
 
 A stored object was valid for the schema of its write. It is served with the current schema: without removed fields,
 with new defaults, and in another version with that version's fields only. As in Kubernetes, only the next write of an
 object stores it again.
 
-Nearly every object was written with the schema that it is read with, and is served as the stored bytes.
+Almost every object was written with the schema that it is read with, and is served as the stored bytes.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_handler.go,
     k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/conversion/converter.go
@@ -29,7 +29,7 @@ _REMEMBERED_BYTES = 32 << 20
 
 
 class CustomVersions:
-    """The versions of one custom kind, by one state of its definition."""
+    """All versions of one custom kind, compiled from one state of its definition."""
 
     def __init__(self, kinds: Mapping[str, CustomResourceKind], *, unchanged: bool) -> None:
         """``unchanged``: its definition has never changed, so every stored object was written with it."""
@@ -39,12 +39,12 @@ class CustomVersions:
         self.origin = Origin(self.storage.version)
 
     def wrote(self, entry: Entry) -> bool:
-        """Whether the stored object has the shape of the storage version."""
+        """Return whether the stored object has the schema of the storage version."""
         return self.unchanged or entry.origin is self.origin
 
 
 class CustomVersion:
-    """How one version of a custom kind serves and stores objects."""
+    """One version of a custom kind: how it serves and stores objects."""
 
     def __init__(self, kind: CustomResourceKind, versions: CustomVersions) -> None:
         self._kind = kind
@@ -58,11 +58,11 @@ class CustomVersion:
         return self._versions.origin
 
     def shows_stored(self, entry: Entry) -> bool:
-        """Whether the object is served in its stored form, without decoding it."""
+        """Return whether the object is served in its stored form, without decoding it."""
         return self._kind.storage and self._versions.wrote(entry)
 
     def shown(self, entry: Entry) -> Entry:
-        """The object in this version: mostly the same entry."""
+        """Return the object in this version: mostly the same entry."""
         if self._kind.storage and self._versions.wrote(entry):
             return entry
         version = entry.origin.version if entry.origin is not None else self._versions.storage.version
@@ -73,7 +73,7 @@ class CustomVersion:
         return entry if tail is entry.tail else entry.showing(tail)
 
     def stored(self, obj: Json) -> Json:
-        """The object in the storage version; the caller must not change it."""
+        """Return the object in the storage version; the caller must not change it."""
         if self._kind.storage:
             return obj
         stored: Json = copy_json(obj)
@@ -81,7 +81,7 @@ class CustomVersion:
         return stored
 
     def returned(self, obj: Json) -> Json:
-        """An object of this version after it was stored: other versions may drop fields."""
+        """Return an object of this version after it was stored: other versions may drop fields."""
         if self._kind.storage:
             return obj
         left = self.stored(obj)
@@ -89,7 +89,7 @@ class CustomVersion:
         return left
 
     def keeps(self, entry: Entry, obj: Json) -> bool:
-        """Whether an object that a client sees unchanged is also stored unchanged, and need not be written."""
+        """Return whether an object that a client sees unchanged is also stored unchanged, and need not be written."""
         if self._kind.storage and self._versions.wrote(entry):
             return True
         if entry.origin is not None and entry.origin.version != self._versions.storage.version:

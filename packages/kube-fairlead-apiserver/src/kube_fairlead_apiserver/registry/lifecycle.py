@@ -19,7 +19,7 @@ __all__ = ["lifecycle_definitions", "lifecycle_resources"]
 
 
 def lifecycle_definitions(group: str) -> list[dict[str, Any]]:
-    """The definitions, in the configured group."""
+    """Return the definitions, in the configured group."""
     found: list[dict[str, Any]] = msgspec.json.decode(pathlib.Path(__file__).with_suffix(".json").read_bytes())
     for definition in found:
         definition["spec"]["group"] = group
@@ -28,7 +28,7 @@ def lifecycle_definitions(group: str) -> list[dict[str, Any]]:
 
 
 def lifecycle_resources(group: str) -> list[Resource]:
-    """LifecycleTransition and LifecycleEvent, in the configured group."""
+    """Return the lifecycle kinds, in the configured group."""
     # Stored objects may have been written by another release.
     return [
         resource

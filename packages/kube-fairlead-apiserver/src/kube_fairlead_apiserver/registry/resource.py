@@ -108,11 +108,11 @@ class Resource:
         return self.custom is not None
 
     def selectable_fields(self) -> frozenset[str]:
-        """The fields that a selector may name, besides metadata.name and metadata.namespace."""
+        """Return the fields that a selector may name, besides metadata.name and metadata.namespace."""
         return self.strategy.selectable
 
     def key(self, namespace: str, name: str) -> str:
-        """The key of an object in the table."""
+        """Return the key of an object in the table."""
         return f"{namespace}/{name}" if self.namespaced else name
 
     @property
@@ -121,11 +121,11 @@ class Resource:
         return None if self.custom_version is None else self.custom_version.origin
 
     def shows_stored(self, entry: Entry) -> bool:
-        """Whether an object is served in its stored form, without decoding it."""
+        """Return whether an object is served in its stored form, without decoding it."""
         return self.conversion is None if self.custom_version is None else self.custom_version.shows_stored(entry)
 
     def shown(self, entry: Entry) -> Entry:
-        """A stored object as a client sees it, without kind and version: mostly the same entry."""
+        """Return a stored object as a client sees it, without kind and version: mostly the same entry."""
         if self.custom_version is not None:
             return self.custom_version.shown(entry)
         if self.conversion is None:
@@ -135,14 +135,14 @@ class Resource:
         return entry.showing(encode_tail(obj))
 
     def decode(self, entry: Entry) -> Json:
-        """A stored object as a client sees it; the caller may change it."""
+        """Return a stored object as a client sees it; the caller may change it."""
         obj = decode_entry(entry if self.custom_version is None else self.custom_version.shown(entry))
         if self.conversion is not None:
             self.conversion.to_served(obj)
         return {"apiVersion": self.api_version, "kind": self.kind, **obj}
 
     def stored(self, obj: Json) -> Json:
-        """The object in the form it is stored in; the caller must not change it."""
+        """Return the object in the form it is stored in; the caller must not change it."""
         if self.custom_version is not None:
             return self.custom_version.stored(obj)
         if self.conversion is None:
@@ -152,22 +152,25 @@ class Resource:
         return stored
 
     def returned(self, obj: Json) -> Json:
-        """The object as the client sees it after a write; storing it in another version may have dropped fields."""
+        """Return the object as the client sees it after a write.
+
+        Storing it in another version may have dropped fields.
+        """
         return obj if self.custom_version is None else self.custom_version.returned(obj)
 
     def keeps(self, entry: Entry, obj: Json) -> bool:
-        """Whether storing an object that a client sees unchanged changes nothing."""
+        """Return whether storing an object that a client sees unchanged changes nothing."""
         return self.custom_version is None or self.custom_version.keeps(entry, obj)
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """The namespace ("" for none) and name of a key."""
+    """Return the namespace ("" for none) and name of a key."""
     namespace, _, name = key.rpartition("/")
     return namespace, name
 
 
 def decode_entry(entry: Entry) -> Json:
-    """A stored object without kind and version, with its resource version."""
+    """Return a stored object without kind and version, with its resource version."""
     obj: Json = msgspec.json.decode(entry.value)
     obj["metadata"]["resourceVersion"] = str(entry.revision)
     return obj
@@ -180,14 +183,14 @@ class _Metadata(msgspec.Struct):
 
 
 def decode_metadata(entry: Entry) -> Json:
-    """The metadata of a stored object, with its resource version."""
+    """Return the metadata of a stored object, with its resource version."""
     metadata = msgspec.json.decode(entry.value, type=_Metadata).metadata
     metadata["resourceVersion"] = str(entry.revision)
     return metadata
 
 
 def encode_tail(obj: Json) -> bytes:
-    """The stored form of an object: metadata first, without kind, apiVersion and resourceVersion."""
+    """Return the stored form of an object: metadata first, without kind, apiVersion and resourceVersion."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
     rest = {key: value for key, value in obj.items() if key not in {"apiVersion", "kind", "metadata"}}
     stored = {"metadata": metadata, **rest}

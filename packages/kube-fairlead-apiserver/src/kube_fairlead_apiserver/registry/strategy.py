@@ -16,59 +16,59 @@ from kube_fairlead.api.json_object import Json
 __all__ = ["ALL_METADATA", "Strategy"]
 
 
-# The metadata that a client can change at all.
+# The metadata that a client can change.
 ALL_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 class Strategy:
-    """The rules that most kinds share. A kind with rules of its own overrides what differs.
+    """The rules that most kinds share. A strategy of a kind overrides those that differ.
 
     Methods whose name begins with ``prepare`` or ``default``, and ``canonicalize``, change the object in place; the
-    others only look.
+    others only read it.
     """
 
-    # Kinds that count changes of what their owner asks for (spec) in metadata.generation.
+    # Kinds that count changes of the desired state (spec) in metadata.generation.
     tracks_generation: bool = False
     # Kinds whose status only the status subresource can write.
     has_status: bool = False
-    # What of the metadata a write to the status does not change. Most kinds let it change everything.
+    # The metadata that a write to the status does not change. For most kinds it may change everything.
     metadata_kept_by_status: tuple[str, ...] = ()
-    # Kinds whose PUT creates what is not there.
+    # Kinds whose PUT creates a missing object.
     allow_create_on_update: bool = False
-    # Kinds whose PUT may leave out the resourceVersion and so overwrite whatever is there.
+    # Kinds whose PUT may omit the resourceVersion, and so overwrites any stored version.
     allow_unconditional_update: bool = True
-    # Kinds whose object is handed back by DELETE even when it is gone at once.
+    # Kinds whose DELETE returns the object even when it is removed at once.
     returns_deleted_object: bool = False
-    # Kinds that are emptied before they go (namespaces, definitions): neither grace nor generation shows the deletion.
+    # Kinds whose content is deleted first (namespaces, definitions): a deletion sets neither grace nor generation.
     emptied_first: bool = False
     # A warning in every response about the kind.
     deprecation: str = ""
-    # What happens to dependents when a delete does not say (Job and friends orphaned theirs in older versions).
+    # The default propagation policy (Job and some other kinds orphan dependents in older versions).
     default_propagation: str = "Background"
 
-    # Lists that are written even when there is nothing in them: as null, which is how Go writes an empty one.
+    # Lists that are written even when they are empty: as null, which is Go's form of a nil list.
     always_written: tuple[str, ...] = ()
 
-    # What makes a name a good one: given the name, what is wrong with it.
+    # Validates a name: returns its problems.
     name_rule: Callable[..., list[str]] = staticmethod(names.name_is_dns_subdomain)
-    # The fields that `fields` gives a value for on every object.
+    # The fields that `fields` returns for every object.
     selectable: frozenset[str] = frozenset()
 
     def default(self, obj: Json) -> None:
-        """Fill in what the client left out."""
+        """Set the defaults of absent fields."""
 
     def prepare_create(self, obj: Json) -> None:
-        """Take out what a client may not set on create."""
+        """Remove the fields that a client may not set on create."""
         if self.has_status:
             obj.pop("status", None)
 
     def prepare_update(self, obj: Json, old: Json) -> None:
-        """Take back what a client may not change through the main resource."""
+        """Restore the fields that a client may not change through the main resource."""
         if self.has_status:
             _restore(obj, old, "status")
 
     def prepare_status_update(self, obj: Json, old: Json) -> None:
-        """Take back everything but status (and the metadata that a status write may change)."""
+        """Restore everything but status (and the metadata that a status write may change)."""
         status = obj.get("status")
         metadata = obj["metadata"]
         kept = {key: value for key, value in old.items() if key != "metadata"}
@@ -83,46 +83,46 @@ class Strategy:
             obj["status"] = status
 
     def prepare_subresource_update(self, subresource: str, obj: Json, old: Json) -> None:
-        """Take back what another subresource than status does not write.
+        """Restore the fields that a subresource other than status does not write.
 
-        Of those whose write begins from what is there (scale, binding, finalize) there is nothing to take back.
+        A write to scale, binding or finalize starts from the stored object, so it has nothing to restore.
         """
 
     def set_times(self, obj: Json, old: Json, now: str) -> None:
-        """Fill in the times of a write to a subresource that the client left out."""
+        """Set the times that the client left out in a write to a subresource."""
 
     def validate_subresource_update(self, subresource: str, obj: Json, old: Json) -> list[FieldError]:
-        """What is wrong with a change through another subresource than status."""
+        """Return the errors of a change through a subresource other than status."""
         del subresource, obj, old
         return []
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """What is wrong with a new object."""
+        """Return the errors of a new object."""
         del obj
         return []
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """What is wrong with a change."""
+        """Return the errors of a change."""
         del old
         return self.validate(obj)
 
     def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """What is wrong with a change of status."""
+        """Return the errors of a change of status."""
         del obj, old
         return []
 
     def canonicalize(self, obj: Json) -> None:
-        """Write what is valid in the one way that it is stored in."""
+        """Convert a valid object to its canonical stored form."""
         for field in self.always_written:
             if not obj.get(field):
                 obj[field] = None
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
-        """Whether what the owner asks for differs."""
+        """Return whether the desired state differs."""
         return bool(obj.get("spec") != old.get("spec"))
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """What field selectors can ask for, besides metadata.name and metadata.namespace."""
+        """Return the selectable fields, besides metadata.name and metadata.namespace."""
         del obj
         return {}
 
@@ -132,21 +132,21 @@ class Strategy:
         return []
 
     def weight(self, obj: Json) -> int:
-        """As how many bytes of a body an object counts whose validation takes longer than its size says."""
+        """Return the weight of an object, in bytes, when its validation takes longer than its size suggests."""
         del obj
         return 0
 
     def grace_seconds(self, obj: Json, requested: int | None) -> int | None:
-        """How long a deletion waits before the object goes; None: not deleted gracefully (only pods are)."""
+        """Return the grace period of a deletion; None: not deleted gracefully (only pods are)."""
         del obj, requested
         return None
 
     def prepare_delete(self, obj: Json, now: dt.datetime) -> None:
-        """Change what changes when a deletion begins (a namespace's phase, a CRD's clean-up finalizer)."""
+        """Change the object when a deletion begins (a namespace's phase, a CRD's clean-up finalizer)."""
         del obj, now
 
     def held_by(self, obj: Json) -> int:
-        """How many things besides finalizers keep a deleted object (a namespace has finalizers in its spec)."""
+        """Return how many entries besides metadata.finalizers hold a deleted object (a namespace's spec.finalizers)."""
         del obj
         return 0
 

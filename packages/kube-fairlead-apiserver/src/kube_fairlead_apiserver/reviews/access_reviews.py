@@ -37,7 +37,7 @@ class AccessReviews:
         self._rbac = rbac
 
     def handlers(self) -> Mapping[str, Callable[[Call], Awaitable[Response]]]:
-        """The handlers of reviews, by table."""
+        """Return the handlers of reviews, by table."""
         return {
             f"subjectaccessreviews.{_GROUP}": self._subject,
             f"localsubjectaccessreviews.{_GROUP}": self._subject,

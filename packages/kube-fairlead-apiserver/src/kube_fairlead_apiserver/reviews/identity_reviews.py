@@ -29,7 +29,7 @@ class IdentityReviews:
         self._audiences = audiences
 
     def handlers(self) -> Mapping[str, Callable[[Call], Awaitable[Response]]]:
-        """The handlers of reviews, by table."""
+        """Return the handlers of reviews, by table."""
         return {f"tokenreviews.{_GROUP}": self._token, f"selfsubjectreviews.{_GROUP}": self._myself}
 
     async def _token(self, call: Call) -> Response:

@@ -43,7 +43,7 @@ class TokenAuthenticator(Protocol):
     """One kind of bearer token."""
 
     def verify(self, token: str, audiences: Sequence[str] | None = None) -> VerifiedToken | None:
-        """The user of a token; None if it is not of this kind; InvalidToken if it is invalid."""
+        """Return the user of a token; None if it is not of this kind; InvalidToken if it is invalid."""
         ...
 
 
@@ -106,7 +106,7 @@ def _check_mode(path: Path) -> None:
 
 
 def bearer_token(headers: Mapping[str, str]) -> str | None:
-    """The token of an Authorization header; None if there is no bearer token at all."""
+    """Return the token of an Authorization header; None if there is no bearer token at all."""
     parts = headers.get("authorization", "").strip().split(" ")
     if len(parts) < 2 or parts[0].lower() != "bearer" or not parts[1]:
         return None
@@ -134,7 +134,7 @@ class Authentication:
         self._anonymous = anonymous
 
     def authenticate(self, request: Request) -> UserInfo:
-        """The caller. Unauthorized for an invalid credential, or without any when anonymous access is off."""
+        """Return the caller. Unauthorized for an invalid credential, or without any when anonymous access is off."""
         if request.trusted_user is not None:
             trusted: UserInfo = request.trusted_user
             return trusted
@@ -150,7 +150,7 @@ class Authentication:
         return ANONYMOUS
 
     def _bearer(self, token: str) -> UserInfo:
-        """The user of a token. The reason of a rejection is only logged, because the caller may be guessing."""
+        """Return the user of a token. The reason of a rejection is only logged, because the caller may be guessing."""
         try:
             verified = self.authenticate_token(token)
         except errors.Unauthorized as error:
@@ -161,7 +161,10 @@ class Authentication:
         return verified.user
 
     def authenticate_token(self, token: str, audiences: Sequence[str] | None = None) -> VerifiedToken | None:
-        """The user of a bearer token; None if the token is unknown, Unauthorized with the reason if it is invalid."""
+        """Return the user of a bearer token.
+
+        None if the token is unknown, Unauthorized with the reason if it is invalid.
+        """
         for kind in self._tokens:
             try:
                 verified = kind.verify(token, audiences)

@@ -64,7 +64,7 @@ class Authorization:
 
 
 def forbidden(attributes: Attributes, reason: str = "") -> errors.Forbidden:
-    """The Forbidden error, with Kubernetes' text."""
+    """Return the Forbidden error, with Kubernetes' text."""
     message = _sentence(attributes)
     for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         message = message.replace(char, entity)

@@ -24,7 +24,7 @@ _SUBJECTS = {"group": "Group", "user": "User", "account": "ServiceAccount"}
 
 
 def bootstrap_policy() -> list[Json]:
-    """Every default role and binding, with the rules of aggregated roles."""
+    """Return every default role and binding, with the rules of aggregated roles."""
     objects: list[Json] = []
     for name in _FILES:
         objects.extend(_parse(name, _read(name)))
@@ -40,7 +40,7 @@ def bootstrap_policy() -> list[Json]:
 
 @functools.cache
 def node_rules() -> tuple[Rule, ...]:
-    """The rules of `system:node`, for requests that do not depend on a node's pods."""
+    """Return the rules of `system:node`, for requests that do not depend on a node's pods."""
     roles = _parse(_FILES[0], _read(_FILES[0]))
     return tuple(next(role["rules"] for role in roles if role["metadata"]["name"] == "system:node"))
 

@@ -106,7 +106,7 @@ def _aggregates(role: Json | None) -> bool:
 
 
 def _only_garbage_fields_differ(new: Json, old: Json) -> bool:
-    """Whether the write changes only owner references and finalizers, as the garbage collector does."""
+    """Return whether the write changes only owner references and finalizers, as the garbage collector does."""
     if new == old:
         return False
 

@@ -48,12 +48,12 @@ _NODE = "system:node:"
 
 
 def service_account_user(namespace: str, name: str) -> str:
-    """A service account as a user name."""
+    """Return a service account as a user name."""
     return f"{_SERVICE_ACCOUNT}{namespace}:{name}"
 
 
 def service_account_groups(namespace: str) -> tuple[str, ...]:
-    """The groups every service account of a namespace is in."""
+    """Return the groups every service account of a namespace is in."""
     return (ALL_SERVICE_ACCOUNTS, f"{ALL_SERVICE_ACCOUNTS}:{namespace}")
 
 
@@ -68,7 +68,7 @@ def service_account_of(user: str) -> tuple[str, str] | None:
 
 
 def node_name_of(user: UserInfo) -> str | None:
-    """The node of a kubelet; None if the user is no kubelet."""
+    """Return the node of a kubelet; None if the user is no kubelet."""
     if NODES not in user.groups or not user.name.startswith(_NODE):
         return None
     return user.name.removeprefix(_NODE)

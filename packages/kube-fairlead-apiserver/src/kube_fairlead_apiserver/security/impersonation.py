@@ -32,7 +32,7 @@ class Impersonation(NamedTuple):
 
 
 def read_impersonation(headers: Iterable[tuple[str, str]]) -> Impersonation | None:
-    """The impersonation that the headers request, or None. Names are lower case.
+    """Return the impersonation that the headers request, or None. Names are lower case.
 
     Groups and extras may come several times. Of several users or UIDs the first counts, as in kube-apiserver.
     """
@@ -55,7 +55,7 @@ def read_impersonation(headers: Iterable[tuple[str, str]]) -> Impersonation | No
 
 
 def impersonate(caller: UserInfo, wanted: Impersonation, authorization: Authorization) -> UserInfo:
-    """The impersonated user; Forbidden names the first part that the caller may not impersonate."""
+    """Return the impersonated user; Forbidden names the first part that the caller may not impersonate."""
 
     def check(resource: str, name: str, *, group: str = "", namespace: str = "", subresource: str = "") -> None:
         attributes = Attributes(

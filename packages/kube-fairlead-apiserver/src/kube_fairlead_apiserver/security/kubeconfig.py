@@ -53,7 +53,10 @@ class Kubeconfig(msgspec.Struct, frozen=True):
     cluster: str = "fairlead"
 
     def to_yaml(self) -> str:
-        """The file's content. From a template, because a YAML library takes longer to load than the server to start."""
+        """Return the file's content.
+
+        From a template, because a YAML library takes longer to load than the server to start.
+        """
         return _TEMPLATE.format(
             cluster=json.dumps(self.cluster),
             server=json.dumps(self.server),
@@ -108,7 +111,7 @@ class KubeconfigFile:
 
 
 def _read(path: Path) -> bytes | None:
-    """The current content; None when there is none, or it is not readable."""
+    """Return the current content; None when there is none, or it is not readable."""
     try:
         return read_private(path)
     except OSError:

@@ -158,7 +158,7 @@ class NodeAuthorizer:
         return self._graph.leads_to(node, Reference(resource, namespace, name))
 
     def _claimed_on(self, node: str, volume: str) -> bool:
-        """Whether the claim that a volume is bound to is used by a pod of the node."""
+        """Return whether the claim that a volume is bound to is used by a pod of the node."""
         found = self._lookup("persistentvolumes", "", volume)
         claim = ((found or {}).get("spec") or {}).get("claimRef")
         if not claim:
@@ -172,7 +172,7 @@ def _no(reason: str) -> Decision:
 
 
 def _selects(attributes: Attributes, field: str, value: str) -> bool:
-    """Whether a list is limited to one value of a field."""
+    """Return whether a list is limited to one value of a field."""
     return attributes.fields is not None and attributes.fields.requires(field, value)
 
 

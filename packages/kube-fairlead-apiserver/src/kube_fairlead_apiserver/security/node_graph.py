@@ -62,7 +62,7 @@ class NodeGraph:
             self._asked[node].changed_claims[claim] = None
 
     def leads_to(self, name: str, wanted: Reference) -> bool:
-        """Whether a pod of the node refers to the object, or a volume of such a pod does."""
+        """Return whether a pod of the node refers to the object, or a volume of such a pod does."""
         if name not in self._bound:
             return False
         node = self._asked.get(name)

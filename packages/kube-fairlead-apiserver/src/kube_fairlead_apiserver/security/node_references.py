@@ -40,7 +40,7 @@ class Reference(NamedTuple):
 
 
 def pod_needs(pod: Json) -> Iterator[Reference]:
-    """The references of a pod. A mirror pod gives no permissions: its kubelet created it."""
+    """Yield the references of a pod. A mirror pod gives no permissions: its kubelet created it."""
     metadata = pod["metadata"]
     if _MIRROR_POD in (metadata.get("annotations") or {}):
         return
@@ -99,7 +99,7 @@ def _volume_needs(pod: Json, volume: Json) -> Iterator[tuple[str, str]]:
 
 
 def volume_secrets(volume: Json) -> Iterator[Reference]:
-    """The secrets that a kubelet reads to mount a persistent volume."""
+    """Yield the secrets that a kubelet reads to mount a persistent volume."""
     spec = volume.get("spec") or {}
     claimed_in = (spec.get("claimRef") or {}).get("namespace", "")
     azure = spec.get("azureFile")

@@ -20,7 +20,7 @@ def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 
 def read_private(path: Path) -> bytes | None:
-    """The content of a file, or None when there is none. Its permissions are restricted to the owner."""
+    """Return the content of a file, or None when there is none. Its permissions are restricted to the owner."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Role-based access control, from an index of the roles and bindings that is kept as they change.
+"""Role-based access control, from an index of roles and bindings that is updated with every change.
 
-A question never scans all bindings: they are kept by subject, and the rules of a subject in a namespace are arranged
-once and kept until any role or binding changes.
+A request never scans all bindings: they are indexed by subject, and the rules of a subject in a namespace are computed
+once and cached until a role or binding changes.
 
 Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/rbac/rbac.go,
     k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/validation/rule.go,
@@ -37,9 +37,9 @@ class ResolvedRules(NamedTuple):
 
 
 def aggregated_rules(role: Json, cluster_roles: Iterable[Json]) -> list[Rule] | None:
-    """The rules that an aggregation rule gathers, without repetition; None for a role that has no such rule.
+    """Return the rules that an aggregation rule combines, without duplicates; None for a role without such a rule.
 
-    A role that is gathered may gather others itself, as `edit` does for `admin`.
+    An aggregated role may itself aggregate others, as `edit` does for `admin`.
     """
     gathered: dict[bytes, Rule] = {}
     ordered = sorted(cluster_roles, key=lambda found: str(found["metadata"]["name"]))
@@ -47,15 +47,18 @@ def aggregated_rules(role: Json, cluster_roles: Iterable[Json]) -> list[Rule] | 
 
 
 def _gather(role: Json, cluster_roles: list[Json], seen: set[str], gathered: dict[bytes, Rule]) -> bool:
-    """Add what the role gathers; False for a role that has no such rule. No role is looked at twice."""
+    """Add the rules that the role aggregates; False for a role without an aggregation rule.
+
+    No role is visited twice.
+    """
     wanted = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
     if not wanted:
         return False
     try:
         matchers = [selectors.label_selector_from(selector) for selector in wanted]
     except selectors.SelectorError:
-        return True  # validation refuses such a rule; one that is stored all the same gathers nothing
-    seen.add(role["metadata"]["name"])  # roles may gather each other in a circle
+        return True  # validation rejects such a rule; a stored one aggregates nothing
+    seen.add(role["metadata"]["name"])  # roles may aggregate each other in a cycle
     for found in cluster_roles:
         labels = found["metadata"].get("labels") or {}
         if found["metadata"]["name"] in seen or not any(matcher.matches(labels) for matcher in matchers):
@@ -71,16 +74,16 @@ class Policy:
     """The roles and bindings of the cluster. `put` and `remove` are called for every change."""
 
     def __init__(self) -> None:
-        self.version = 0  # grows with every change
+        self.version = 0  # increases with every change
         self._roles: dict[tuple[str, str], Json] = {}
         self._cluster_roles: dict[str, Json] = {}
         self._bindings: dict[tuple[str, str, str], Json] = {}  # kind, namespace, name
-        # By namespace (empty for ClusterRoleBindings) and subject: the bindings that name it.
+        # The bindings that name a subject, by namespace (empty for ClusterRoleBindings) and subject.
         self._by_subject: dict[tuple[str, str], dict[str, Json]] = {}
         self._aggregated: dict[str, list[Rule]] = {}
 
     def put(self, kind: str, value: Json) -> None:
-        """A role or binding was created or changed."""
+        """Add a role or binding that was created or changed."""
         metadata = value["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         match kind:
@@ -98,7 +101,7 @@ class Policy:
         self._changed()
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """A role or binding is gone."""
+        """Remove a deleted role or binding."""
         match kind:
             case "Role":
                 self._roles.pop((namespace, name), None)
@@ -124,7 +127,7 @@ class Policy:
         self._aggregated.clear()
 
     def rules_of(self, reference: Json, namespace: str) -> list[Rule]:
-        """The rules of a role that a binding in this namespace names; NotFound if there is no such role."""
+        """Return the rules of a role that a binding in this namespace names; NotFound if there is no such role."""
         kind, name = reference.get("kind"), reference.get("name", "")
         role = self._roles.get((namespace, name)) if kind == "Role" else None
         if kind == "ClusterRole":
@@ -134,21 +137,21 @@ class Policy:
             raise errors.NotFound(f"{plural} {golang.quote(name)} not found")
         if kind == "ClusterRole" and role.get("aggregationRule"):
             if name not in self._aggregated:
-                # As the aggregation controller will write it, but at once and even where that does not run.
+                # As the aggregation controller writes it, but at once and also where that does not run.
                 gathered = aggregated_rules(role, self._cluster_roles.values())
                 self._aggregated[name] = list(role.get("rules") or ()) if gathered is None else gathered
             return self._aggregated[name]
         return list(role.get("rules") or ())
 
     def bindings_of(self, user: UserInfo, namespace: str) -> Iterator[Json]:
-        """The bindings in a namespace (empty: cluster-wide) that name the user or one of its groups, by name."""
+        """Return the bindings in a namespace (empty: cluster-wide) that name the user or one of its groups, by name."""
         found: dict[str, Json] = {}
         for subject in (f"u:{user.name}", *(f"g:{group}" for group in user.groups)):
             found.update(self._by_subject.get((namespace, subject), {}))
         return iter([found[name] for name in sorted(found)])
 
     def resolve(self, user: UserInfo, namespace: str) -> ResolvedRules:
-        """What the bindings of one namespace (empty: the cluster-wide ones) give a user."""
+        """Return the rules that the bindings of one namespace (empty: the cluster-wide ones) grant a user."""
         resolved = ResolvedRules([], [])
         for binding in self.bindings_of(user, namespace):
             try:
@@ -197,7 +200,7 @@ class Rbac:
         self._arranged: dict[tuple[str, tuple[str, ...], str], _Arranged] = {}
 
     def decide(self, attributes: Attributes) -> Decision:
-        """Whether a rule of a binding of the caller allows it."""
+        """Return whether a rule of a binding of the caller allows the request."""
         everywhere = self._for(attributes.user, "")
         if everywhere.rules.allows(attributes):
             return Decision(allowed=True)
@@ -225,7 +228,7 @@ class Rbac:
         return known
 
     def explain(self, attributes: Attributes) -> str:
-        """Which binding allows it, for those who review access; empty when none does."""
+        """Return the binding that allows the request, for access reviews; empty when none does."""
         for namespace in dict.fromkeys(("", attributes.namespace)):
             for binding in self.policy.bindings_of(attributes.user, namespace):
                 reference = binding.get("roleRef") or {}
@@ -238,7 +241,7 @@ class Rbac:
         return ""
 
     def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules:
-        """Everything a user may do in a namespace: for SelfSubjectRulesReview and for escalation checks."""
+        """Return all rules of a user in a namespace: for SelfSubjectRulesReview and for escalation checks."""
         everywhere = self.policy.resolve(user, "")
         if not namespace:
             return everywhere

@@ -1,7 +1,7 @@
-"""Whether the policy rules that a user holds cover other rules, and what is missing if they do not. Pure.
+"""Decides whether the policy rules of a user cover other rules, and lists the missing ones. Pure.
 
-A rule stands for every combination of its groups, resources, verbs and names, which can be millions in a few
-kilobytes. They are not listed to decide: the values of one field that the same held rules have are taken together.
+A rule stands for every combination of its groups, resources, verbs and names, which can be millions in a few kilobytes.
+The decision does not enumerate them: values of one field that occur in the same held rules are grouped.
 
 Upstream: k8s.io/component-helpers@v0.36.4/auth/rbac/validation/policy_comparator.go
 """
@@ -18,9 +18,9 @@ from kube_fairlead_apiserver.security.rbac_rules import Rule
 
 __all__ = ["MAX_COMBINATIONS", "MAX_PARTS", "MAX_TEXT", "TooManyCombinations", "uncovered"]
 
-MAX_PARTS: Final = 10_000  # what is missing is taken apart up to here; beyond, whole rules are listed
+MAX_PARTS: Final = 10_000  # up to here the missing parts are listed; beyond, whole rules are
 MAX_TEXT: Final = 1024 * 1024  # and up to so many characters
-MAX_COMBINATIONS: Final = 100_000  # of sets of held rules that are looked at for one answer
+MAX_COMBINATIONS: Final = 100_000  # sets of held rules compared for one decision
 _ALL = "*"
 
 
@@ -40,9 +40,9 @@ class TooManyCombinations(ValueError):
 
 
 def uncovered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """The smallest parts of the wanted rules that no owned rule includes, those of one resource taken together.
+    """Return the smallest parts of the wanted rules that no held rule includes, grouped by resource.
 
-    If these are too many to list, the wanted rules that have such parts, whole.
+    If there are too many, the wanted rules that have such parts are returned as a whole.
     """
     held = _Held(owned)
     lacking = [rule for rule in wanted if not all(map(held.covers, held.products(rule)))]
@@ -60,7 +60,7 @@ def uncovered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
 
 
 class _Held:
-    """The rules that a user holds, arranged by the values of their fields."""
+    """The rules that a user holds, indexed by the values of their fields."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._count = len(rules)
@@ -81,7 +81,7 @@ class _Held:
         self._all = {name: self._mask(having.get(_ALL)) for name, having in self._having.items()}
 
     def products(self, rule: Rule) -> Iterator[_Product]:
-        """The rule's resources, and its paths; a field that has no value leaves no combination."""
+        """Return the rule's resources, and its paths; a field without a value leaves no combination."""
         verbs = self._masks(rule, "verbs", lambda verb: self._any("verbs", verb))
         resources = {
             "apiGroups": self._masks(rule, "apiGroups", lambda group: self._any("apiGroups", group)),
@@ -97,7 +97,7 @@ class _Held:
             yield _Product(-1, paths)
 
     def covers(self, product: _Product) -> bool:
-        """Whether each combination is in one held rule."""
+        """Return whether each combination is in one held rule."""
         choices = sorted(({mask for _, mask in masks} for masks in product.fields.values()), key=len)
         useful = product.held
         for masks in choices:
@@ -140,7 +140,7 @@ class _Held:
 
     @property
     def _weight(self) -> int:
-        return self._count // 4096  # half a kilobyte of bits: from there on a number costs by its length
+        return self._count // 4096  # half a kilobyte of bits: beyond that, the cost of a number depends on its length
 
     def _mask(self, positions: Sequence[int] | None) -> int:
         if not positions:
@@ -158,7 +158,7 @@ class _Held:
 
 
 def _missing(product: _Product) -> Iterator[dict[str, str]]:
-    """The combinations that no held rule has."""
+    """Return the combinations that no held rule has."""
     found: list[tuple[tuple[str, ...], int]] = [((), product.held)]
     for masks in product.fields.values():
         found = [((*values, value), held & mask) for values, held in found for value, mask in masks]
@@ -171,7 +171,7 @@ def _parts(rule: Rule) -> int:
 
 
 def _text(rule: Rule) -> int:
-    """About how many characters it takes to describe the parts."""
+    """Return the approximate number of characters that describe the parts."""
     verbs, *fields, paths = _values(rule)
     lines = math.prod(map(len, fields))
     text = sum(lines // len(values) * sum(map(len, values)) for values in fields if values)

@@ -1,4 +1,4 @@
-"""Policy rules: what they allow. Pure; a rule is the JSON of a PolicyRule.
+"""Policy rules: which requests they allow. Pure; a rule is the JSON of a PolicyRule.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/rbac/v1/evaluation_helpers.go,
     k8s.io/component-helpers@v0.36.4/auth/rbac/validation/policy_comparator.go
@@ -21,12 +21,12 @@ _WIDE = 256
 
 
 class RuleSet:
-    """Rules arranged so that a question is a few lookups, however many rules there are."""
+    """Rules indexed so that a decision needs a few lookups, however many rules there are."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         # Verbs and names by API group and resource (`pods`, `pods/log`, `*/scale` or `*`). None means all.
         self._resources: dict[tuple[str, str], list[tuple[frozenset[str] | None, frozenset[str] | None]]] = {}
-        # The same of rules with many groups and many resources, by group: their product is not stored.
+        # The same for rules with many groups and many resources, by group: their product is not stored.
         self._wide: dict[str, list[tuple[frozenset[str], frozenset[str] | None, frozenset[str] | None]]] = {}
         self._paths: dict[str, list[frozenset[str] | None]] = {}
         self._prefixes: list[tuple[str, frozenset[str] | None]] = []
@@ -51,7 +51,7 @@ class RuleSet:
                 self._paths.setdefault(path, []).append(verbs)
 
     def allows(self, attributes: Attributes) -> bool:
-        """Whether a rule allows the request."""
+        """Return whether a rule allows the request."""
         verb = attributes.verb
         if not attributes.is_resource:
             return any(_includes(verbs, verb) for verbs in self._paths.get(attributes.path, ())) or any(
@@ -81,7 +81,7 @@ def _includes(values: frozenset[str] | None, value: str) -> bool:
 
 
 def describe(rule: Rule) -> str:
-    """A rule as messages about escalation print it."""
+    """Format a rule as the messages about escalation do."""
     titles = (
         ("apiGroups", "APIGroups"),
         ("resources", "Resources"),

@@ -27,8 +27,8 @@ _KIND = GroupKind("authentication.k8s.io", "TokenRequest")
 _DEFAULT_SECONDS = 3600
 _MIN_SECONDS = 600
 _MAX_SECONDS = 2**32
-# Kubelets ask for exactly this long for the volume every pod has. Clients of old do not read the file again, so such
-# a token lives for a year and only warns when it is used after the time it asked for.
+# Kubelets request exactly this time for the token volume of a pod. Old clients do not read the file again, so such
+# a token is valid for a year, and its use after the requested time only causes a warning.
 _WARN_ONLY_SECONDS = 3607
 _EXTENDED_SECONDS = 365 * 24 * 60 * 60
 
@@ -42,7 +42,7 @@ class TokenRequests:
         self._clock = clock
 
     def create(self, namespace: str, name: str, body: Json) -> Json:
-        """The TokenRequest with its token; the audit log should note its `credential_id`."""
+        """Return the TokenRequest with its token; the audit log records its `credential_id`."""
         metadata, spec = body.get("metadata") or {}, body.get("spec") or {}
         self._check_identity(namespace, name, metadata)
         account = self._found("serviceaccounts", namespace, name)
@@ -151,7 +151,7 @@ class TokenRequests:
 def review_token(
     body: Json, authenticate: Callable[[str, Sequence[str]], VerifiedToken | None], default_audiences: Sequence[str]
 ) -> Json:
-    """The TokenReview with its answer. `authenticate` raises an exception whose text may be shown."""
+    """Return the TokenReview with its result. The text of an exception of `authenticate` may be shown."""
     spec = body.get("spec") or {}
     token = spec.get("token")
     if not token or not isinstance(token, str):

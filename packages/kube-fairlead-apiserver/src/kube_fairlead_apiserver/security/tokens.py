@@ -1,7 +1,7 @@
-"""Service account tokens: signed claims about a service account and the object they live and die with.
+"""Service account tokens: signed claims about a service account and the object that the token is bound to.
 
-A token is good as long as its signature, time and audience are, and as long as the service account and the pod, node
-or secret it is bound to exist with the same UID. Nothing about a token is stored.
+A token is valid while its signature, time and audience are valid, and while the service account and the pod, node or
+secret that it is bound to exist with the same UID. Nothing about a token is stored.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/serviceaccount/claims.go,
     k8s.io/kubernetes@v1.36.4/pkg/serviceaccount/jwt.go,
@@ -42,7 +42,7 @@ class InvalidToken(Exception):
 
 
 class TokenBinding(NamedTuple):
-    """What a token is bound to: a secret, a node, or a pod (with the node it runs on)."""
+    """The object that a token is bound to: a secret, a node, or a pod (with its node)."""
 
     pod: Json | None = None
     node: Json | None = None
@@ -64,7 +64,7 @@ class VerifiedToken(NamedTuple):
 
 
 class ServiceAccountTokens:
-    """Issues and verifies tokens. The first key signs, all keys verify, so that keys can be changed."""
+    """Issues and verifies tokens. The first key signs, all keys verify, so that keys can be rotated."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class ServiceAccountTokens:
         *,
         warn_after_seconds: int = 0,
     ) -> IssuedToken:
-        """A signed token for a service account."""
+        """Return a signed token for a service account."""
         binding = binding or TokenBinding()
         metadata = service_account["metadata"]
         private: Json = {"namespace": metadata["namespace"], "serviceaccount": _reference(metadata)}
@@ -126,7 +126,7 @@ class ServiceAccountTokens:
         return IssuedToken(f"{signed}.{base64url(self._signer.sign(signed.encode()))}", f"JTI={token_id}")
 
     def verify(self, token: str, audiences: Sequence[str] | None = None) -> VerifiedToken | None:
-        """Whom the token speaks for. None if it is not one of ours at all, InvalidToken if it is not good."""
+        """Return the user of a token. None if this server did not issue it, InvalidToken if it is not valid."""
         claims = self._claims(token)
         if claims is None:
             return None
@@ -165,7 +165,7 @@ class ServiceAccountTokens:
         if not keys:
             raise InvalidToken("invalid signature, no keys found")
         message = f"{parts[0]}.{parts[1]}".encode()
-        # The algorithm is the key's, never the header's choice.
+        # The algorithm is the key's, never that of the header.
         if not any(header.get("alg") == key.algorithm and key.verifies(signature, message) for key in keys):
             raise InvalidToken("go-jose/go-jose: error in cryptographic primitive")
         self._remembered[digest] = claims
@@ -232,16 +232,16 @@ class ServiceAccountTokens:
             raise InvalidToken(f"{kind} UID ({uid}) does not match {claim}")
 
     def _deleted(self, found: Json) -> bool:
-        """Whether the object's time is over; the moment of leeway lets it clean up after itself."""
+        """Return whether the object is deleted; the leeway allows it to use its token while it terminates."""
         moment = found["metadata"].get("deletionTimestamp")
         return moment is not None and parse_time(moment) < self._clock.now() - _LEEWAY
 
     def jwks(self) -> Json:
-        """The public keys, for those who verify tokens themselves: `/openid/v1/jwks`."""
+        """Return the public keys, for clients that verify tokens themselves: `/openid/v1/jwks`."""
         return {"keys": [key.jwk() for key in self._keys.values()]}
 
     def discovery(self, jwks_uri: str) -> Json:
-        """Where to find the keys: `/.well-known/openid-configuration`."""
+        """Return the location of the keys: `/.well-known/openid-configuration`."""
         return {
             "issuer": self.issuer,
             "jwks_uri": jwks_uri,

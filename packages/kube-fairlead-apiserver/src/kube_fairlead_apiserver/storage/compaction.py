@@ -51,7 +51,7 @@ class SupersededRows:
                     del self._at[:cut]
 
     def _piece(self, until: int, at_once: int) -> tuple[int, bool]:
-        """How many rows to drop next, and whether others follow."""
+        """Return how many rows to drop next, and whether others follow."""
         cut = 0
         while cut < len(self._at) and self._at[cut] <= until:
             if cut >= at_once and self._at[cut] != self._at[cut - 1]:

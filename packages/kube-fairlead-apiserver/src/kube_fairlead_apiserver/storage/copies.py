@@ -127,7 +127,7 @@ def _enclose(connection: apsw.Connection, files_by_name: Mapping[str, bytes]) ->
 
 
 def read_enclosed(path: pathlib.Path) -> dict[str, bytes]:
-    """The attached files of a copy; an older copy has none."""
+    """Return the attached files of a copy; an older copy has none."""
     with corruption_named(path):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:

@@ -66,7 +66,7 @@ _APPLICATION_ID_AT = 68
 
 
 def row_checksum(table: str, key: str, value: bytes | None) -> int:
-    """The checksum of one row: SQLite detects a torn page, not a flipped bit in a value."""
+    """Return the checksum of one row: SQLite detects a torn page, not a flipped bit in a value."""
     head = zlib.crc32(f"{table}\0{key}\0".encode())
     return head if value is None else zlib.crc32(value, head ^ 1)
 
@@ -80,7 +80,10 @@ def lock_database(path: pathlib.Path) -> files.FileLock:
 
 
 def require_ours(path: pathlib.Path) -> bool:
-    """Whether there is a log. Raises for another file without opening it, because SQLite changes what it opens."""
+    """Return whether there is a log.
+
+    Raises for another file without opening it, because SQLite changes what it opens.
+    """
     if not path.exists():
         _require_no_remains(path)
         return False
@@ -157,7 +160,7 @@ def migrate(connection: apsw.Connection, path: pathlib.Path) -> None:
 
 
 def single(connection: apsw.Connection, question: str) -> Any:
-    """The first column of the first row of a result, or None."""
+    """Return the first column of the first row of a result, or None."""
     row = connection.execute(question).fetchone()
     return None if row is None else row[0]
 
@@ -175,7 +178,7 @@ def check(connection: apsw.Connection, path: pathlib.Path) -> None:
 
 
 def read_rows(connection: apsw.Connection, path: pathlib.Path) -> Iterator[interface.Row]:
-    """Every row, checked, in the order of revisions."""
+    """Yield every row, checked, in the order of revisions."""
     question = "SELECT revision, resource, key, value, checksum FROM log ORDER BY revision"
     for revision, table, key, value, checksum in connection.execute(question):
         if row_checksum(table, key, value) != checksum:

@@ -50,7 +50,7 @@ def bytes_to_hold(free: int, inner: int, wanted: int) -> int:
 
 
 def pages_before_checkpoint(held: int) -> int:
-    """The maximum size of the write-ahead log: half of the reserve must be enough for its checkpoint."""
+    """Return the maximum size of the write-ahead log: half of the reserve must be enough for its checkpoint."""
     return max(_LEAST_PAGES, min(_MOST_PAGES, held // 2 // _FRAME_BYTES))
 
 
@@ -60,7 +60,7 @@ def last_bytes(first: int) -> int:
 
 
 def reserve_path(database: pathlib.Path) -> pathlib.Path:
-    """The file of the reserve of a database."""
+    """Return the file of the reserve of a database."""
     return database.with_name(database.name + "-reserve")
 
 

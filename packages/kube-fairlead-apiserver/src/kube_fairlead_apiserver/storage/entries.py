@@ -51,15 +51,15 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return b'%b%b",%b%b' % (_VERSION, self.origin.version.encode(), HEAD[1:], self.tail)
 
     def at(self, revision: int) -> Entry:
-        """The same object at another revision: that of its deletion, or of when it was no longer selected."""
+        """Return the same object at another revision: that of its deletion, or of when it was no longer selected."""
         return Entry(self.key, revision, self.tail, self.labels, self.fields, self.origin)
 
     def showing(self, tail: bytes) -> Entry:
-        """The same object at the same revision with another encoding."""
+        """Return the same object at the same revision with another encoding."""
         return Entry(self.key, self.revision, tail, self.labels, self.fields, self.origin)
 
     def wire(self, head: bytes) -> bytes:
-        """The object as a client sees it; ``head`` is its kind and version up to the resource version."""
+        """Return the object as a client sees it; ``head`` is its kind and version up to the resource version."""
         return b'%b"%d",%b' % (head, self.revision, self.tail)
 
     def wire_parts(self, head: bytes) -> tuple[bytes, bytes]:

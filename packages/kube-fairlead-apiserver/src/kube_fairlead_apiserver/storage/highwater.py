@@ -48,11 +48,11 @@ class Mark(msgspec.Struct, frozen=True):
     content: DatabaseContent
 
     def next(self, content: DatabaseContent) -> Mark:
-        """The mark after one more commit."""
+        """Return the mark after one more commit."""
         return Mark(self.identity, self.sequence + 1, content)
 
     def encoded(self) -> bytes:
-        """One record."""
+        """Return one record."""
         content = self.content
         body = _RECORD.pack(_MAGIC, self.identity, self.sequence, *msgspec.structs.astuple(content))
         return body + _CHECKSUM.pack(zlib.crc32(body))
@@ -73,12 +73,12 @@ def loss_of(found: DatabaseContent, acknowledged: DatabaseContent) -> str | None
 
 
 def mark_path(database: pathlib.Path) -> pathlib.Path:
-    """The file of the mark of a database."""
+    """Return the file of the mark of a database."""
     return database.with_name(database.name + "-acknowledged")
 
 
 def read_mark(path: pathlib.Path) -> Mark | None:
-    """The newest complete record of a file; None when there is none."""
+    """Return the newest complete record of a file; None when there is none."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

@@ -87,5 +87,5 @@ def _too_much(limits: HistoryLimits, changes: int, size: int) -> bool:
 
 
 def _cost(change: Change) -> int:
-    """The memory of a change in the history; the object after it is stored anyway."""
+    """Return the memory of a change in the history; the object after it is stored anyway."""
     return _CHANGE_BYTES if change.before is None else _CHANGE_BYTES + _BEFORE_BYTES + len(change.before.tail)

@@ -49,7 +49,7 @@ class Log(Protocol):
     """A durable sequence of rows. See the module's numbered guarantees."""
 
     def load(self) -> tuple[int, Iterator[Row]]:
-        """The revision up to which history was dropped, and every row that is left."""
+        """Return the revision up to which history was dropped, and every row that is left."""
         ...
 
     async def append(self, rows: Sequence[Row]) -> None:

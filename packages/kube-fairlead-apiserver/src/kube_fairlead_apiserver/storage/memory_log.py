@@ -17,7 +17,7 @@ class MemoryLog:
         self._compacted = 0
 
     def load(self) -> tuple[int, Iterator[interface.Row]]:
-        """The rows in the order they were appended, which is the order of their revisions."""
+        """Return the rows in the order they were appended, which is the order of their revisions."""
         return self._compacted, iter(list(self._rows.values()))
 
     async def append(self, rows: Sequence[interface.Row]) -> None:

@@ -52,7 +52,7 @@ class PendingWrite(msgspec.Struct, eq=False):
 
 
 def leads_to_removal(before: Entry | None, after_bytes: int) -> bool:
-    """Whether a write to an object that is being deleted may use the reserve for deletions.
+    """Return whether a write to an object that is being deleted may use the reserve for deletions.
 
     It writes the whole object again, so a large object that grows would use up the reserve.
     """

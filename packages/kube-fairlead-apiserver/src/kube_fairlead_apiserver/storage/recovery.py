@@ -84,7 +84,7 @@ def require_acknowledged(connection: apsw.Connection, path: pathlib.Path, *, liv
 
 
 def _problem(connection: apsw.Connection, path: pathlib.Path, *, may_scan: bool) -> str | None:
-    """The evidence that acknowledged writes are lost, or None. Read-only."""
+    """Return the evidence that acknowledged writes are lost, or None. Read-only."""
     mark = read_mark(mark_path(path))  # before the database: a running server may write in between
     if not database.single(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'facts'"):
         return None  # older than the first format; a later check identifies it

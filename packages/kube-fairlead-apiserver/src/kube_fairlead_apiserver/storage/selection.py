@@ -25,7 +25,7 @@ class Matcher(Protocol):
         ...
 
     def matches(self, values: Mapping[str, str], /) -> bool:
-        """Whether these labels or fields are selected."""
+        """Return whether these labels or fields are selected."""
         ...
 
 
@@ -45,7 +45,7 @@ class Selection(msgspec.Struct, frozen=True):
         return (0 if self.labels is None else self.labels.keys) + (0 if self.fields is None else self.fields.keys)
 
     def matches(self, entry: Entry) -> bool:
-        """Whether the entry is selected."""
+        """Return whether the entry is selected."""
         if self.namespace and not entry.key.startswith(self.namespace + "/"):
             return False
         if self.name and entry.key.rpartition("/")[2] != self.name:
@@ -59,7 +59,7 @@ EVERYTHING = Selection()
 
 
 def classify(selection: Selection, change: Change) -> tuple[str, Entry] | None:
-    """The event of a change for a watcher: its type and object, or None when the selection does not match.
+    """Return the event of a change for a watcher: its type and object, or None when the selection does not match.
 
     An object that stops matching is DELETED for this watcher, and one that starts to match is ADDED, whatever the write
     was.

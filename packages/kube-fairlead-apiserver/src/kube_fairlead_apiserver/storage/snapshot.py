@@ -34,7 +34,7 @@ class Snapshot:
         self._blocks = tuple(blocks)
 
     def select(self, selection: Selection, *, after: str = "") -> Iterator[Entry]:
-        """The selected entries in key order, from the first key greater than ``after``."""
+        """Yield the selected entries in key order, from the first key greater than ``after``."""
         return (entry for entry in self.scan(selection, after=after) if entry is not None)
 
     def scan(self, selection: Selection, *, after: str = "") -> Iterator[Entry | None]:
@@ -67,7 +67,7 @@ class Snapshot:
             position = 0
 
     def count(self, namespace: str, *, after: str = "") -> int:
-        """The number of entries after a key, in one namespace or in all."""
+        """Return the number of entries after a key, in one namespace or in all."""
         # "0" is the character after "/": the first key that no longer belongs to the namespace.
         end = self._rank(namespace + "0") if namespace else sum(map(len, self._blocks))
         start = self._rank(namespace + "/") if namespace else 0
@@ -77,7 +77,7 @@ class Snapshot:
         return max(0, end - start)
 
     def _rank(self, key: str) -> int:
-        """The number of keys before this one."""
+        """Return the number of keys before this one."""
         number, position = _find(self._blocks, key)
         return sum(len(block) for block in self._blocks[:number]) + position
 
@@ -90,7 +90,7 @@ class SortedEntries:
         self._snapshot: Snapshot | None = snapshot
 
     def snapshot(self) -> Snapshot:
-        """A snapshot, shared by all readers until the next write."""
+        """Return a snapshot, shared by all readers until the next write."""
         if self._snapshot is None:
             self._snapshot = Snapshot(self._blocks)
         return self._snapshot
@@ -135,7 +135,7 @@ class SortedEntries:
 
 
 def _find(blocks: list[Block] | tuple[Block, ...], key: str) -> tuple[int, int]:
-    """The block and the position of a key, or where it would be inserted."""
+    """Return the block and the position of a key, or where it would be inserted."""
     if not blocks:
         return 0, 0
     number = max(0, bisect.bisect_right(blocks, key, key=_first_key) - 1)

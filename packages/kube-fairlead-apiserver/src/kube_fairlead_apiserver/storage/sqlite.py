@@ -67,7 +67,7 @@ class SqliteLog:
             return self._open(accept_loss_since)
 
     def load(self) -> tuple[int, Iterator[interface.Row]]:
-        """Every row, checked. Runs on the caller's thread, before anything is written."""
+        """Return every row, checked. Runs on the caller's thread, before anything is written."""
         with database.corruption_named(self._path):
             compacted = database.single(self._connection, "SELECT value FROM facts WHERE name = 'compacted'")
         return compacted, self._rows()

@@ -189,22 +189,22 @@ class Store:
     # ---- reading
 
     def table(self, name: str) -> Table:
-        """The table of a resource; made on first use."""
+        """Return the table of a resource; made on first use."""
         table = self._tables.get(name)
         if table is None:
             table = self._tables[name] = Table(name, forgotten=self._loaded)
         return table
 
     def tables(self) -> Iterator[Table]:
-        """Every table that was ever used."""
+        """Yield every table that was ever used."""
         return iter(list(self._tables.values()))
 
     def read(self, table: str, key: str) -> Entry | None:
-        """The durable state of a key."""
+        """Return the durable state of a key."""
         return self.table(table).entries.get(key)
 
     def newest(self, table: str, key: str) -> Entry | None:
-        """The state that the next write of a key must build on; it may not be durable yet."""
+        """Return the state that the next write of a key must build on; it may not be durable yet."""
         pending = self._in_flight.get((table, key))
         return self.table(table).entries.get(key) if pending is None else pending.change.after
 

@@ -83,7 +83,7 @@ class Table:
         return self._changes[start : start + _FEW]
 
     def snapshot(self) -> Snapshot:
-        """A snapshot of the table. Readers of one revision share it."""
+        """Return a snapshot of the table. Readers of one revision share it."""
         return self._sorted.snapshot()
 
     async def snapshot_at(self, revision: int, run: Undo, *, user: Hashable) -> Snapshot | None:
@@ -110,7 +110,7 @@ class Table:
             return known
 
     def page(self, selection: Selection) -> Iterator[Entry]:
-        """The selected current entries, in key order."""
+        """Yield the selected current entries, in key order."""
         return self._sorted.snapshot().select(selection)
 
 

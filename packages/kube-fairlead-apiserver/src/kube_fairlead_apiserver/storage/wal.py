@@ -47,7 +47,7 @@ class _Log(msgspec.Struct):
         return _Frame(page, pages_after, content[8:16], checksum, content[:8], content[_FRAME_HEADER_BYTES:])
 
     def follows(self, frame: _Frame, before: _Frame) -> bool:
-        """Whether a frame is complete and follows the other."""
+        """Return whether a frame is complete and follows the other."""
         if frame.salts != before.salts or (self.salts is not None and frame.salts != self.salts):
             return False
         return any(
@@ -89,7 +89,7 @@ def damage_behind(file: BinaryIO, readable: int, page_bytes: int) -> int | None:
 
 
 def _may_be_padding(log: _Log, before: _Frame | None, frame: _Frame, following: _Frame) -> bool:
-    """Whether one of two frames repeats the last one of its commit, as SQLite fills up a sector on some disks.
+    """Return whether one of two frames repeats the last one of its commit, as SQLite fills up a sector on some disks.
 
     What fills up is written behind the sync, so it may be torn although its commit was acknowledged, and the next
     commit be there although it never was.

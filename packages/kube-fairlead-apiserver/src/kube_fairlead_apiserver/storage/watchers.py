@@ -175,7 +175,7 @@ class Watcher:
             self._ready.set()
 
     def only_notice(self) -> Notice | None:
-        """The notice that is queued, if it is the only thing to take and more may come; it stays queued."""
+        """Return the notice that is queued, if it is the only thing to take and more may come; it stays queued."""
         if self.ended or self._behind is not None or len(self._notices) != 1:
             return None
         return self._notices[0]
@@ -281,7 +281,7 @@ class WatcherIndex:
 
 
 def size_of_notice(notice: Notice) -> int:
-    """The memory of a notice, counted without sharing."""
+    """Return the memory of a notice, counted without sharing."""
     return _NOTICE_BYTES + (0 if notice[1] is None else len(notice[1].tail))
 
 

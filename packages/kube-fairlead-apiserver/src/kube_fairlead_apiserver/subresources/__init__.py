@@ -1,4 +1,4 @@
-"""Subresources with a behaviour of their own: a file each. `handlers` maps them all.
+"""Subresources with their own behaviour, a file each. `handlers` maps them all.
 
-Plain ones (status) are served by the verbs and have no file here. Each handler takes one `verbs.call.Call`.
+The verbs serve plain subresources (status), which have no file here. Each handler takes one `verbs.call.Call`.
 """

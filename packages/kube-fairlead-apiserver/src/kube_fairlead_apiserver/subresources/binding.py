@@ -1,4 +1,4 @@
-"""pods/binding: what a scheduler posts to put a pod on a node.
+"""pods/binding: a scheduler posts it to assign a pod to a node.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/storage/storage.go,
     k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
@@ -22,7 +22,7 @@ BINDING = GroupVersionKind("", "v1", "Binding")
 
 
 async def bind(call: Call) -> Response:
-    """POST pods/NAME/binding."""
+    """Handle POST pods/NAME/binding."""
     binding = await read_object(call, BINDING, schemas.node(BINDING))
     if (binding.get("metadata") or {}).get("name") != call.info.name:
         raise errors.BadRequest("name in URL does not match name in Binding object")
@@ -30,7 +30,7 @@ async def bind(call: Call) -> Response:
 
 
 async def bind_by_body(call: Call) -> Response:
-    """POST bindings: the older way, with the pod's name in the body only."""
+    """Handle POST bindings: the older path, with the pod's name in the body only."""
     binding = await read_object(call, BINDING, schemas.node(BINDING))
     return await _bind(call, binding, (binding.get("metadata") or {}).get("name") or "")
 

@@ -1,8 +1,8 @@
-"""pods/eviction: a delete that first asks the pod's disruption budget.
+"""pods/eviction: deletes a pod if its disruption budget allows it.
 
-Three writes belong together: the budget is charged, the pod marked, the pod deleted. All of them are taken on a full
-disk, as a deletion is. When one of the later ones fails, the charge is given back; when the process dies between them,
-the budget's controller drops the charge at the next start.
+Three writes belong together: the budget's status is updated, the pod gets a condition, the pod is deleted. All of them
+are accepted on a full disk, as a deletion is. When a later one fails, the budget's status is restored. When the process
+dies between them, the disruption controller removes the entry at the next start.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/storage/eviction.go
 """
@@ -39,7 +39,7 @@ _log = logs.get_logger(__name__)
 
 
 async def evict(call: Call) -> Response:
-    """POST: delete the pod if its budget allows it."""
+    """Handle POST: delete the pod if its budget allows it."""
     eviction = await read_object(call, EVICTION, schemas.node(EVICTION), also=("policy/v1beta1",))
     request = read_delete_options(eviction.get("deleteOptions") or {})
     options = call.write_options("CreateOptions")
@@ -54,20 +54,20 @@ async def evict(call: Call) -> Response:
 
 
 async def _evict(call: Call, request: DeleteRequest, options: WriteOptions) -> None:
-    """Decide on the pod as it is now; when it changes under the decision, decide again."""
+    """Decide with the current pod; decide again when it changes meanwhile."""
     client = InternalClient(call.core, "eviction")
     if request.uid is not None or request.resource_version is not None:
-        # What is refused on them must not depend on a write that may still fail.
+        # A rejection must not depend on a write that may still fail.
         await call.core.store.settle(call.resource.table, call.resource.key(call.info.namespace, call.info.name))
     for _ in range(_CONFLICT_ATTEMPTS):
         pod = client.newest(call.resource, call.info.namespace, call.info.name)
         if pod is None:
             raise errors.not_found(call.resource.group_resource, call.info.name)
-        check_preconditions(call.resource, pod, request)  # before anything is spent on a pod that does not go
+        check_preconditions(call.resource, pod, request)  # before the budget changes for a pod that is not deleted
         charge = await _ask_budget(call, client, pod, options)
         guarded = request
         if charge is None and request.resource_version is None:
-            # Nothing was spent because of the state the pod is in, so it must still be in that state.
+            # The pod needed no budget because of its state, so it must still be in that state.
             guarded = msgspec.structs.replace(request, resource_version=pod["metadata"]["resourceVersion"])
         try:
             await _carry_out(call, client, pod, request, guarded, options)
@@ -86,7 +86,7 @@ async def _evict(call: Call, request: DeleteRequest, options: WriteOptions) -> N
 async def _carry_out(
     call: Call, client: InternalClient, pod: Json, request: DeleteRequest, guarded: DeleteRequest, options: WriteOptions
 ) -> None:
-    """Mark the pod and delete it; ``guarded`` is the request with what must still be so of the pod."""
+    """Set the condition of the pod and delete it; ``guarded`` is the request with its preconditions for the pod."""
     await _mark_disrupted(call, client, pod, request, options)
     if guarded is not request:
         guarded = _refreshed(call, client, pod, guarded)
@@ -101,7 +101,7 @@ async def _carry_out(
 
 
 def _refreshed(call: Call, client: InternalClient, pod: Json, request: DeleteRequest) -> DeleteRequest:
-    """The same guard after our own status write moved the version."""
+    """Return the same preconditions after the own status write changed the resource version."""
     now = client.newest(call.resource, call.info.namespace, call.info.name)
     if now is None or now["metadata"]["uid"] != pod["metadata"]["uid"]:
         return request
@@ -109,7 +109,7 @@ def _refreshed(call: Call, client: InternalClient, pod: Json, request: DeleteReq
 
 
 class _RecordedDisruption(msgspec.Struct, frozen=True):
-    """One disruption that was taken out of a budget."""
+    """One disruption that is recorded in a budget's status."""
 
     budget: str
     pod: str
@@ -119,7 +119,7 @@ class _RecordedDisruption(msgspec.Struct, frozen=True):
 async def _ask_budget(
     call: Call, client: InternalClient, pod: Json, options: WriteOptions
 ) -> _RecordedDisruption | None:
-    """Take the eviction out of the pod's budget (None: it needs none). Raises when the budget says no."""
+    """Record the eviction in the pod's budget (None: it needs none). Raises when the budget does not allow it."""
     if _needs_no_budget(pod):
         return None
     budgets = client.resource("policy", "v1", "poddisruptionbudgets")
@@ -153,7 +153,7 @@ async def _ask_budget(
 
 
 async def _refund(call: Call, client: InternalClient, charge: _RecordedDisruption | None) -> None:
-    """Give a disruption back that did not happen. Where that fails too, the budget's controller does it in time."""
+    """Remove the record of a disruption that did not happen. If that fails, the disruption controller does it later."""
     if charge is None:
         return
 
@@ -197,7 +197,7 @@ def _unready_may_go(budget: Json) -> bool:
 
 
 def _spend(budget: Json, pod: str, now: str) -> None:
-    """Take one disruption out of the budget's status, or say why there is none to take."""
+    """Record one disruption in the budget's status, or raise the reason why it is not allowed."""
     name = budget["metadata"]["name"]
     status = budget.setdefault("status", {})
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
@@ -218,7 +218,7 @@ def _spend(budget: Json, pod: str, now: str) -> None:
 
 
 def _give_back(budget: Json, charge: _RecordedDisruption, now: str) -> None:
-    """Undo one charge, unless the budget's controller has done so already."""
+    """Undo one recorded disruption, unless the disruption controller has done so."""
     status = budget.setdefault("status", {})
     disrupted = status.get("disruptedPods") or {}
     if disrupted.get(charge.pod) != charge.time:
@@ -249,7 +249,7 @@ def _refused(cause: str, retry_after: int) -> errors.TooManyRequests:
 async def _mark_disrupted(
     call: Call, client: InternalClient, pod: Json, request: DeleteRequest, options: WriteOptions
 ) -> None:
-    """Say on the pod why it goes, before it goes; a guard of the request is honoured here already."""
+    """Set the DisruptionTarget condition of the pod before its deletion, with the preconditions of the request."""
     now = format_time(call.core.clock.now())
 
     def mark(current: Json) -> None:

@@ -1,4 +1,4 @@
-"""namespaces/finalize: the only way to change what holds a namespace (spec.finalizers).
+"""namespaces/finalize: the only write that changes spec.finalizers of a namespace.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/namespace/storage/storage.go,
     k8s.io/kubernetes@v1.36.4/pkg/registry/core/namespace/strategy.go
@@ -22,7 +22,7 @@ __all__ = ["finalize"]
 
 
 async def finalize(call: Call) -> Response:
-    """PUT: replace the namespace's finalizers; without any left, a deleted namespace goes."""
+    """Handle PUT: replace the namespace's finalizers; without finalizers a deleted namespace is removed."""
     form = presentation.negotiate(call.request)
     body = await read_object(call)
     call.check_named(body)

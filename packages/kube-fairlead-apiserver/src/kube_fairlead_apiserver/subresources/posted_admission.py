@@ -1,4 +1,4 @@
-"""Admission of what is posted to a subresource: an object of a kind of its own, about another object.
+"""Admission of an object that is posted to a subresource: it has its own kind and concerns another object.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/create.go
 """
@@ -15,7 +15,7 @@ __all__ = ["admit_posted"]
 
 
 async def admit_posted(call: Call, kind: GroupVersionKind, obj: Json, options: WriteOptions) -> None:
-    """Let every plugin change and judge it; raises when one refuses."""
+    """Run all admission plugins; raises when one rejects the object."""
     operation = Operation(
         operation="CREATE",
         resource=call.resource,

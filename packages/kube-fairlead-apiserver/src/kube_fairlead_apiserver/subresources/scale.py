@@ -1,4 +1,4 @@
-"""scale: the replicas of any scalable kind, through the Scale kind that autoscalers and kubectl use.
+"""scale: reads and writes the replicas of any scalable kind as a Scale, which autoscalers and kubectl use.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/apps/deployment/storage/storage.go,
     k8s.io/kubernetes@v1.36.4/pkg/registry/apps/replicaset/storage/storage.go,
@@ -37,7 +37,7 @@ SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 
 
 async def scale(call: Call) -> Response:
-    """GET, PUT and PATCH."""
+    """Handle GET, PUT and PATCH."""
     form = presentation.negotiate(call.request)
     paths = call.resource.scale or ScalePaths()
     resource = call.resource
@@ -87,7 +87,7 @@ async def scale(call: Call) -> Response:
 
 
 def _applied(call: Call, current: Json, paths: ScalePaths, replicas: int) -> Json:
-    """The object with the replicas that its manager applied through the scale, if no other manager owns them."""
+    """Return the object with the replicas that its manager applied through Scale, if no other manager owns them."""
     resource = call.resource
     wanted: Json = {
         "apiVersion": resource.api_version,
@@ -111,7 +111,7 @@ def _applied(call: Call, current: Json, paths: ScalePaths, replicas: int) -> Jso
 
 
 def _as_seen_by_scale(error: errors.Conflict, api_version: str) -> errors.Conflict:
-    """The managedFields of a Scale: the owners of the replicas, as owners of the Scale."""
+    """Return the managedFields of a Scale: the owners of the replicas, as owners of the Scale."""
 
     def seen(text: str) -> str:
         return text.replace(f" using {api_version}", f" using {SCALE.api_version}")
@@ -144,7 +144,7 @@ def _decode_patch(media: str, data: bytes) -> Callable[[Json], Any]:
 
 
 def _check(call: Call, wanted: Any) -> None:
-    """A Scale that fits its type, with a number of replicas that makes sense."""
+    """Validate a Scale: its type and the number of replicas."""
     kind = GroupKind("autoscaling", "Scale")
     node = schemas.node(SCALE)
     try:

@@ -1,4 +1,4 @@
-"""serviceaccounts/token: a token for an account, bound to what it lives and dies with.
+"""serviceaccounts/token: issues a token of a service account, bound to another object.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/serviceaccount/storage/token.go
 """
@@ -21,19 +21,19 @@ _REQUEST = GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest")
 
 
 class TokenIssuer(Protocol):
-    """Makes tokens."""
+    """Issues tokens."""
 
     def create(self, namespace: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
-        """The request, answered."""
+        """Return the request with its token."""
         ...
 
 
 def token_handler(issuer: TokenIssuer) -> Handler:
-    """The handler of POST serviceaccounts/NAME/token."""
+    """Return the handler of POST serviceaccounts/NAME/token."""
 
     async def handle(call: Call) -> Response:
         body = await read_object(call, _REQUEST, schemas.node(_REQUEST))
-        # A kubelet gets tokens only for pods of its own; others may have rules, too.
+        # A kubelet gets tokens only for its own pods; other plugins may have rules, too.
         await admit_posted(call, _REQUEST, body, call.write_options("CreateOptions"))
         return json_response(issuer.create(call.info.namespace, call.info.name, body), 201)
 

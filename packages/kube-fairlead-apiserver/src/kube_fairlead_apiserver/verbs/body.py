@@ -64,7 +64,7 @@ class Body(msgspec.Struct, frozen=True):
 async def read_object(
     call: Call, gvk: GroupVersionKind | None = None, node: SchemaNode | None = None, *, also: tuple[str, ...] = ()
 ) -> Json:
-    """The body as an object of the call's kind (or of ``gvk``): typed, without unknown fields.
+    """Return the body as an object of the call's kind (or of ``gvk``): typed, without unknown fields.
 
     ``also`` are older apiVersions of the same form that are accepted.
     """
@@ -103,7 +103,7 @@ def parse(request: Request, data: bytes, expected: GroupVersionKind, *, custom: 
 
 
 def decode_json(data: bytes, kind: str) -> Json:
-    """A JSON object of bounded depth."""
+    """Return a JSON object of bounded depth."""
     return _decode_json(data, kind)[0]
 
 
@@ -119,7 +119,7 @@ def _decode_json(data: bytes, kind: str) -> tuple[Json, bytes]:
 
 
 def decode_yaml(data: bytes, kind: str) -> Body:
-    """The first document of a YAML text as JSON, as kube-apiserver reads it; later documents are ignored."""
+    """Return the first document of a YAML text as JSON, as kube-apiserver reads it; later documents are ignored."""
     if data.lstrip()[:1] == b"{":
         # JSON is YAML, and most clients send JSON as YAML; decoding it as JSON is a thousand times faster.
         with contextlib.suppress(msgspec.DecodeError, RecursionError, ValueError):
@@ -230,7 +230,7 @@ def _undecodable(gvk: GroupVersionKind, problem: str) -> errors.BadRequest:
 
 
 async def read_options(call: Call, kind: str) -> Json:
-    """The options object in the body of a DELETE; an empty body is an empty object."""
+    """Return the options object in the body of a DELETE; an empty body is an empty object."""
     data = await call.request.read_body()
     weigh(len(data))
     return await call.core.offload.run(_read_options, call, data, kind) if data else {}

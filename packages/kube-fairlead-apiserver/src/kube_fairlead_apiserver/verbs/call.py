@@ -73,5 +73,5 @@ class Call(msgspec.Struct, eq=False):
         )
 
     def field_manager(self) -> str:
-        """The field manager: the parameter, else the program's name in User-Agent."""
+        """Return the field manager: the parameter, else the program's name in User-Agent."""
         return manager_name(self.request.query.get("fieldManager"), self.request.header("user-agent")) or "unknown"

@@ -132,7 +132,7 @@ class ListStream(Stream):
         return self._unsent.take(_PIECE_BYTES) if self._complete and self._unsent.size <= _PIECE_BYTES else None
 
     def next_piece(self) -> bytes | None:
-        """The next piece; None when `work` must run first, or when all was sent."""
+        """Return the next piece; None when `work` must run first, or when all was sent."""
         self._read()
         if self.needs_work and self._unsent.size < PIECE_BYTES:
             return None
@@ -191,7 +191,7 @@ class ListStream(Stream):
 
 
 def _parts(call: Call, form: ResponseFormat, meta: Mapping[str, Any]) -> tuple[_Frame, _Maker]:
-    """The text around the items, and the encoder of items that are not in their stored form."""
+    """Return the text around the items, and the encoder of items that are not in their stored form."""
     resource = call.resource
     if form.view == "Table":
         whole, field = presentation.table(call, form, [], meta), "rows"
@@ -225,7 +225,7 @@ def _skeleton(kind: str, api_version: str, meta: Mapping[str, Any]) -> Json:
 
 
 def _stored(call: Call, whole: Json) -> tuple[_Frame, _Maker]:
-    """The bytes of the entries in their stored form, or in the requested version."""
+    """Return the bytes of the entries in their stored form, or in the requested version."""
     resource = call.resource
     head = resource.item_head
     if not call.request.query.flag("pretty"):

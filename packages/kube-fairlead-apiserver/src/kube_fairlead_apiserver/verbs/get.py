@@ -15,7 +15,7 @@ __all__ = ["get"]
 
 
 async def get(call: Call) -> Response:
-    """The durable state of one object, in the form the client asked for."""
+    """Return the durable state of one object, in the form the client asked for."""
     form = presentation.negotiate(call.request)
     await wait_for_version(call.core, call.request.query.get("resourceVersion"))
     resource = call.resource

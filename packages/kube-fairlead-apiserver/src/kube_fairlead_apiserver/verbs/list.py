@@ -48,7 +48,7 @@ class _Token(msgspec.Struct):
 
 
 async def list_objects(call: Call) -> Response:
-    """The selected objects at one revision, in key order."""
+    """Return the selected objects at one revision, in key order."""
     form = presentation.negotiate(call.request)
     page = await read_page(call)
     return await collection.answer(call, form, page.entries, page.meta, moment=page.revision)
@@ -66,7 +66,7 @@ class Page(msgspec.Struct):
 
 
 async def read_page(call: Call) -> Page:
-    """The requested part of the collection, and the list's metadata."""
+    """Return the requested part of the collection, and the list's metadata."""
     query = call.request.query
     selection = await read_selection(call)
     check_list_options(query)
@@ -101,7 +101,7 @@ async def read_page(call: Call) -> Page:
 
 
 async def gather(entries: Iterable[Entry | None], most: int | None = None) -> list[Entry]:
-    """The first entries, or all, yielding to other requests in between."""
+    """Return the first entries, or all, yielding to other requests in between."""
     gathered: list[Entry] = []
     for entry in entries:
         if entry is None:
@@ -114,7 +114,7 @@ async def gather(entries: Iterable[Entry | None], most: int | None = None) -> li
 
 
 def _moment(call: Call, token: _Token | None, asked: int) -> int:
-    """The revision of the list."""
+    """Return the revision of the list."""
     store = call.core.store
     forgotten = store.table(call.resource.table).forgotten
     if token is not None:

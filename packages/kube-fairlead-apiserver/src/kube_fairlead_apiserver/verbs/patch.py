@@ -111,7 +111,7 @@ def _read_patch(data: bytes, media: str) -> tuple[Any, list[str]]:
 
 
 def decode_patch(data: bytes) -> Any:
-    """A patch in JSON, of bounded depth."""
+    """Return a patch in JSON, of bounded depth."""
     return _decode_patch(data)[0]
 
 

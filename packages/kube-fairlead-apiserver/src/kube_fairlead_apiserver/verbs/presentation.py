@@ -80,7 +80,7 @@ PLAIN = ResponseFormat()
 
 
 def negotiate(request: Request, *, stream: bool = False) -> ResponseFormat:
-    """The first form of the Accept header that this server supports."""
+    """Return the first form of the Accept header that this server supports."""
     accept = request.header("accept")
     if accept in {"", "*/*", _JSON}:
         return PLAIN
@@ -109,7 +109,7 @@ def _form(media: str, parameters: Mapping[str, str]) -> ResponseFormat | None:
 
 
 async def one_entry(call: Call, form: ResponseFormat, entry: Entry, status: int = 200) -> Response:
-    """A stored object."""
+    """Return a stored object."""
     weigh(len(entry.tail))
     weigh_form(call, form)
     if form.plain and call.request.query.flag("pretty"):
@@ -121,7 +121,7 @@ async def one_entry(call: Call, form: ResponseFormat, entry: Entry, status: int 
 
 
 def weigh_form(call: Call, form: ResponseFormat) -> bool:
-    """Whether an object is costly to encode regardless of its size. Then the thread encodes it."""
+    """Return whether an object is costly to encode regardless of its size. Then the thread encodes it."""
     custom = call.resource.custom
     is_costly = form.view == "Table" and custom is not None and custom.columns.is_costly
     if is_costly:
@@ -130,7 +130,7 @@ def weigh_form(call: Call, form: ResponseFormat) -> bool:
 
 
 async def outcome(call: Call, form: ResponseFormat, result: WriteResult, status: int = 200) -> Response:
-    """The result of a write; stored bytes are sent unchanged."""
+    """Return the result of a write; stored bytes are sent unchanged."""
     resource = call.resource
     if result.entry is not None and form.plain:
         return Response(status, await _stored_body(call, result.entry))
@@ -139,7 +139,7 @@ async def outcome(call: Call, form: ResponseFormat, result: WriteResult, status:
 
 
 def one_object(call: Call, form: ResponseFormat, obj: Json, status: int = 200) -> Response:
-    """An object that is not stored."""
+    """Return an object that is not stored."""
     if form.view == "Table":
         obj = table(call, form, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
     elif form.view:
@@ -148,13 +148,13 @@ def one_object(call: Call, form: ResponseFormat, obj: Json, status: int = 200) -
 
 
 def stored_item(resource: Resource, entry: Entry) -> Text:
-    """An item of a list in its stored form. A long one is not copied."""
+    """Return an item of a list in its stored form. A long one is not copied."""
     head = resource.item_head
     return entry.wire(head) if len(entry.tail) <= PIECE_BYTES else entry.wire_parts(head)
 
 
 def stored_event(call: Call, kind: str, entry: Entry, change: Change | None) -> Text:
-    """One line of a watch with an object in its stored form.
+    """Return one line of a watch with an object in its stored form.
 
     A short one is encoded once for all watchers of the same change. A long one is not copied.
     """
@@ -169,7 +169,7 @@ def stored_event(call: Call, kind: str, entry: Entry, change: Change | None) -> 
 
 
 def event(call: Call, form: ResponseFormat, kind: str, entry: Entry) -> bytes:
-    """One line of a watch, encoded for one watcher. May be called in a thread."""
+    """Return one line of a watch, encoded for one watcher. May be called in a thread."""
     resource = call.resource
     if form.plain:
         return _line(kind, resource.shown(entry), resource.head)
@@ -185,7 +185,7 @@ def _line(kind: str, entry: Entry, head: bytes) -> bytes:
 
 
 def bookmark_event(call: Call, form: ResponseFormat, revision: int, annotations: Mapping[str, str] | None) -> bytes:
-    """The line of a bookmark."""
+    """Return the line of a bookmark."""
     metadata: Json = {"resourceVersion": str(revision), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = dict(annotations)
@@ -200,7 +200,7 @@ def bookmark_event(call: Call, form: ResponseFormat, revision: int, annotations:
 
 
 def check_include(call: Call, form: ResponseFormat) -> str:
-    """The object of a table row, as includeObject says."""
+    """Return the object of a table row, as includeObject says."""
     include = call.request.query.get("includeObject") or "Metadata"
     if form.view == "Table" and include not in {"None", "Metadata", "Object"}:
         raise errors.BadRequest(f'unrecognized includeObject value: "{include}"')
@@ -230,19 +230,19 @@ def table(
 
 
 def metadata_only(form: ResponseFormat, obj: Json) -> Json:
-    """The metadata of an object."""
+    """Return the metadata of an object."""
     return {"kind": "PartialObjectMetadata", "apiVersion": form.api_version, "metadata": obj["metadata"]}
 
 
 def metadata_of(resource: Resource, form: ResponseFormat, entry: Entry) -> Json:
-    """The metadata of a stored object. The rest is not decoded where it cannot matter."""
+    """Return the metadata of a stored object. The rest is not decoded where it cannot matter."""
     if resource.conversion is not None:
         return metadata_only(form, resource.decode(entry))
     return metadata_only(form, {"metadata": decode_metadata(entry)})
 
 
 async def _stored_body(call: Call, entry: Entry) -> bytes | list[bytes]:
-    """A stored object on the wire. A long one in its stored form is not copied."""
+    """Return a stored object on the wire. A long one in its stored form is not copied."""
     resource = call.resource
     if not resource.shows_stored(entry):
         entry = await call.core.offload.run(resource.shown, entry)
@@ -259,5 +259,5 @@ def _encode(form: ResponseFormat, value: Json) -> bytes:
 
 
 def to_yaml(value: Any) -> bytes:
-    """A value as YAML."""
+    """Return a value as YAML."""
     return emitter.write(value, sort_keys=True).encode()

@@ -20,7 +20,7 @@ _DIGITS = 19  # of the largest 64-bit number
 
 
 def parse_version(text: str) -> int:
-    """A resource version as a number; 0 when it is absent."""
+    """Return a resource version as a number; 0 when it is absent."""
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):

@@ -20,7 +20,7 @@ _ALWAYS = ("metadata.name", "metadata.namespace")
 
 
 async def read_selection(call: Call) -> Selection:
-    """The namespace of the path and the selectors of the query, checked."""
+    """Return the namespace of the path and the selectors of the query, checked."""
     query = call.request.query
     query.integer("timeoutSeconds")  # has no effect on a list, and must be a number all the same
     labels = fields = None
@@ -71,7 +71,7 @@ def _check_fields(resource: Resource, fields: selectors.FieldMatcher) -> None:
 
 
 def _indexable(fields: selectors.FieldMatcher) -> tuple[str, str] | None:
-    """The first field that must have one value, and this value."""
+    """Return the first field that must have one value, and this value."""
     exact = fields.exact_values()
     return next(
         (

@@ -148,7 +148,10 @@ class WatchStream(Stream):
         self._watcher.muted = muted
 
     def only_piece(self) -> bytes | None:
-        """The line of the only queued change, if it is short and in its stored form: the case of a fast reader."""
+        """Return the line of the only queued change, if it is short and in its stored form.
+
+        The case of a fast reader.
+        """
         watcher = self._watcher
         if not self._is_plain or self._unsent.size or self._state is not None or self._unmade or self._others_turn:
             return None

@@ -75,5 +75,5 @@ class WatchTimers:
 
 
 def bookmark(revision: int) -> Notice:
-    """A bookmark: a notice with a revision and no object."""
+    """Return a bookmark: a notice with a revision and no object."""
     return "BOOKMARK", Entry("", revision, b"", {}, {}), None

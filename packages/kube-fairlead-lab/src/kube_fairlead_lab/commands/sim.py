@@ -245,7 +245,7 @@ def _print_shrunk(shrunk: ShrinkResult, before: int, request: _Request) -> None:
 
 
 def _repeat_command(seed: int, request: _Request, actions: Sequence[Action]) -> str:
-    """The command that repeats exactly this run."""
+    """Return the command that repeats exactly this run."""
     from kube_fairlead_lab.sim.plan import plan
 
     numbers = [action.number for action in actions]

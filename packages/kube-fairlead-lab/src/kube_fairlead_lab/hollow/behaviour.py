@@ -28,7 +28,7 @@ class Behaviour:
 
 
 def behaviour(pod: Pod) -> Behaviour:
-    """The behaviour by a pod's annotations and hooks. An invalid annotation is ignored."""
+    """Return the behaviour by a pod's annotations and hooks. An invalid annotation is ignored."""
     delay = max(
         (
             container.readiness_probe.initial_delay_seconds

@@ -38,7 +38,7 @@ class Caches:
         self.nodes: Informer[Node] = Informer(client.of(Node, keep=False))
 
     def of(self, kind: type[_O]) -> Informer[_O]:
-        """The informer of another kind, with whole objects."""
+        """Return the informer of another kind, with whole objects."""
         if kind not in self._informers:
             informer = Informer(self._client.of(kind), indexes={BY_CONTROLLER: _controller_uid})
             self._informers[kind] = informer

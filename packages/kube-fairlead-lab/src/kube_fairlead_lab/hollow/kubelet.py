@@ -120,7 +120,7 @@ class Kubelet:
 
 
 def _has_status(pod: Pod, wanted: dict[str, Any], restarts: int) -> bool:
-    """Whether the pod's status already has these values."""
+    """Return whether the pod's status already has these values."""
     conditions = {condition.type: condition.status for condition in pod.status.conditions}
     return (
         pod.status.phase == wanted["phase"]

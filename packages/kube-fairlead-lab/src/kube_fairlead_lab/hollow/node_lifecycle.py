@@ -36,7 +36,7 @@ _SILENCE_SECONDS: Final = 50.0
 
 
 def node_lifecycle(caches: Caches) -> Controller:
-    """The controller, for a manager to run."""
+    """Return the controller, for a manager to run."""
 
     async def run(context: Context) -> None:
         await _NodeLifecycle(context, caches).run()
@@ -45,7 +45,7 @@ def node_lifecycle(caches: Caches) -> Controller:
 
 
 def wanted_taints(node: Node, now: dt.datetime) -> tuple[Taint, ...]:
-    """The taints that a node should have: foreign ones unchanged, its own by the node's conditions."""
+    """Return the taints that a node should have: foreign ones unchanged, its own by the node's conditions."""
     ready = node.condition("Ready")
     status = "Unknown" if ready is None else ready.status
     wanted: list[tuple[str, str]] = []

@@ -140,7 +140,7 @@ def _location_labels(region: str, zone: str) -> dict[str, str]:
 
 
 def _provider_id(cloud: str, zone: str, number: int) -> str:
-    """The providerID in each cloud's own format."""
+    """Return the providerID in each cloud's own format."""
     match cloud:
         case "":
             return ""

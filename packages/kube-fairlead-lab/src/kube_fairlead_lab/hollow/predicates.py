@@ -35,7 +35,7 @@ def unfit_reason(pod: Pod, node: Node, pods_there: int) -> str:
 
 
 def explain(reasons: Iterable[str]) -> str:
-    """All reasons in one line, as kube-scheduler writes it."""
+    """Return all reasons in one line, as kube-scheduler writes it."""
     counted = Counter(reasons)
     if not counted:
         return "no nodes available to schedule pods"
@@ -44,12 +44,12 @@ def explain(reasons: Iterable[str]) -> str:
 
 
 def untolerated(tolerations: Sequence[Toleration], taints: Iterable[Taint], effects: Sequence[str]) -> Taint | None:
-    """The first taint with one of these effects that is not tolerated."""
+    """Return the first taint with one of these effects that is not tolerated."""
     return next((taint for taint in taints if taint.effect in effects and not _any_tolerates(tolerations, taint)), None)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration tolerates a taint."""
+    """Return whether a toleration tolerates a taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

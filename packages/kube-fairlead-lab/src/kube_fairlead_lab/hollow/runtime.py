@@ -27,7 +27,7 @@ class Sandbox:
     ends_at: dt.datetime | None = None  # None: never
 
     def has_ended(self, now: dt.datetime) -> bool:
-        """Whether no container runs any more."""
+        """Return whether no container runs any more."""
         return self.ends_at is not None and self.ends_at <= now
 
     @property
@@ -50,11 +50,11 @@ class Runtime:
         self._used: set[str] = set()
 
     def __iter__(self) -> Iterator[Sandbox]:
-        """A snapshot of all sandboxes."""
+        """Yield a snapshot of all sandboxes."""
         return iter(list(self._sandboxes.values()))
 
     def get(self, uid: str) -> Sandbox | None:
-        """The containers of a pod, if they were started here."""
+        """Return the containers of a pod, if they were started here."""
         return self._sandboxes.get(uid)
 
     def start(self, pod: Pod, now: dt.datetime, *, host_address: str) -> Sandbox:

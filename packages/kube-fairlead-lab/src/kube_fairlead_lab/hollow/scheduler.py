@@ -24,7 +24,7 @@ _WORKERS = 8
 
 
 def scheduler(caches: Caches | None = None, *, scheduler_name: str = _SCHEDULER_NAME) -> Controller:
-    """The controller, for a manager to run. Without `caches` each term has its own."""
+    """Return the controller, for a manager to run. Without `caches` each term has its own."""
 
     async def run(context: Context) -> None:
         if caches is not None:

@@ -27,7 +27,7 @@ _GOOD_CONDITIONS = (
 
 
 def node_conditions(node: Node | None, now: dt.datetime, *, not_ready: str = "") -> tuple[NodeCondition, ...]:
-    """The conditions of a healthy kubelet, or of one that is not ready."""
+    """Return the conditions of a healthy kubelet, or of one that is not ready."""
     ready = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
     if not_ready:
         ready = ("Ready", "False", "KubeletNotReady", not_ready)
@@ -49,7 +49,7 @@ def node_conditions(node: Node | None, now: dt.datetime, *, not_ready: str = "")
 
 
 def running(pod: Pod, sandbox: Sandbox, now: dt.datetime, *, host_address: str, is_ready: bool) -> Json:
-    """The status of a pod whose containers run."""
+    """Return the status of a pod whose containers run."""
     gates = [gate.condition_type for gate in pod.spec.readiness_gates]
     passed = all((found := pod.condition(gate)) is not None and found.status == "True" for gate in gates)
     conditions = [
@@ -72,7 +72,7 @@ def running(pod: Pod, sandbox: Sandbox, now: dt.datetime, *, host_address: str, 
 
 
 def ended(pod: Pod, sandbox: Sandbox, now: dt.datetime) -> Json:
-    """The status of a pod whose containers have ended for good."""
+    """Return the status of a pod whose containers have ended for good."""
     succeeded = sandbox.exit_code == 0
     reason = "PodCompleted" if succeeded else "PodFailed"
     state = {

@@ -88,7 +88,7 @@ class Report:
 
 
 def fresh_seed() -> int:
-    """A random seed."""
+    """Return a random seed."""
     return int.from_bytes(SystemRandomness().token_bytes(4), "big")
 
 

@@ -29,7 +29,7 @@ class SimClock:
         return abs(self.offset_seconds) <= 1.0
 
     def now(self) -> dt.datetime:
-        """The time of day on this machine."""
+        """Return the time of day on this machine."""
         return EPOCH + dt.timedelta(seconds=self._loop.time() * self.rate + self.offset_seconds)
 
     def monotonic(self) -> float:

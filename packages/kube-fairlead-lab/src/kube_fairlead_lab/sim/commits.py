@@ -37,12 +37,12 @@ _WATCHED = frozenset({EVENTS, LEASES, NODES, PODS, RECORDS, THINGS, TRANSITIONS}
 
 
 def claim_status(event: Json) -> ClaimStatus:
-    """The claim status of a stored event."""
+    """Return the claim status of a stored event."""
     return ClaimStatus(event.get("status", {}).get("claimStatus") or "Pending")
 
 
 def is_ready(obj: Json | None) -> bool:
-    """Whether a stored node or pod has the condition Ready."""
+    """Return whether a stored node or pod has the condition Ready."""
     conditions = () if obj is None else obj.get("status", {}).get("conditions", ())
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
@@ -71,19 +71,19 @@ class Commits:
         self.listeners: list[Callable[[Commit], None]] = []
 
     def of(self, table: str) -> Mapping[str, Json]:
-        """All objects of a table, by key."""
+        """Return all objects of a table, by key."""
         return self._objects[table]
 
     def is_kept(self, table: str) -> bool:
-        """Whether the history of a table is recorded."""
+        """Return whether the history of a table is recorded."""
         return table in _WATCHED
 
     def in_order(self, table: str) -> Sequence[Commit]:
-        """All commits of a table so far. The sequence grows."""
+        """Return all commits of a table so far. The sequence grows."""
         return self._in_order[table]
 
     def of_object(self, table: str, key: str) -> Sequence[Commit]:
-        """All commits so far under one key, also of earlier objects with the same name."""
+        """Return all commits so far under one key, also of earlier objects with the same name."""
         return self._of_object.get((table, key), ())
 
     def take(self, row: Row) -> None:

@@ -38,11 +38,11 @@ class Disk:
         self.newest = other.newest
 
     def open(self) -> DiskHandle:
-        """A handle for one process of the server."""
+        """Return a handle for one process of the server."""
         return DiskHandle(self)
 
     def load(self) -> tuple[int, Iterator[Row]]:
-        """The durable rows."""
+        """Return the durable rows."""
         return self._compacted, iter([self._rows[revision] for revision in sorted(self._rows)])
 
     def sync_seconds(self) -> float:
@@ -70,7 +70,7 @@ class DiskHandle:
         self._disk = disk
 
     def load(self) -> tuple[int, Iterator[Row]]:
-        """The durable rows."""
+        """Return the durable rows."""
         return self._disk.load()
 
     async def append(self, rows: Sequence[Row]) -> None:

@@ -188,7 +188,7 @@ class Environment:
             self.loop.resume(process)
 
     def exit_on_overrun(self, name: str) -> Callable[[TermOverrun], None]:
-        """The replacement of `os._exit` for a component."""
+        """Return the replacement of `os._exit` for a component."""
 
         def exit_now(overrun: TermOverrun) -> None:
             self.counts["term overruns"] += 1
@@ -210,12 +210,12 @@ class Environment:
     # ---- what processes use
 
     def link(self, name: str) -> Link:
-        """A new link between two actors."""
+        """Return a new link between two actors."""
         link = self.links[name] = Link(name, self.loop.time)
         return link
 
     def client(self, life: ProcessRun, *, party: str = "") -> Client:
-        """A client for the simulated API server."""
+        """Return a client for the simulated API server."""
         user = UserInfo(name=life.name, groups=("system:masters", "system:authenticated"))
         transport = SimTransport(self.network, party or life.name, life.clock, user)
         return Client(transport, clock=life.clock, randomness=life.randomness)

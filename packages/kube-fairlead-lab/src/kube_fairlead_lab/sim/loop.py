@@ -61,7 +61,7 @@ _current: contextvars.ContextVar[Process] = contextvars.ContextVar("process")
 
 
 def current_process() -> Process:
-    """The process that runs now."""
+    """Return the process that runs now."""
     return _current.get()
 
 
@@ -181,7 +181,7 @@ class SimLoop(asyncio.BaseEventLoop):
         _current.get(self.harness).task_factory = factory
 
     def get_task_factory(self) -> Any:
-        """The factory of the calling process."""
+        """Return the factory of the calling process."""
         return _current.get(self.harness).task_factory or _numbered_task
 
     def _make_ready(self, handle: asyncio.Handle, context: contextvars.Context) -> None:

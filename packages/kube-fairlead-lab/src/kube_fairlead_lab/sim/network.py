@@ -67,7 +67,7 @@ class Network:
         self._server = (process, application)
 
     def server(self) -> tuple[Process, AsgiApplication] | None:
-        """The current server."""
+        """Return the current server."""
         return self._server
 
     def server_died(self) -> None:
@@ -97,7 +97,7 @@ class Network:
                     exchange.flush()
 
     def is_cut(self, party: str, way: Direction = Direction.BOTH) -> bool:
-        """Whether an actor is cut off in any of these directions."""
+        """Return whether an actor is cut off in any of these directions."""
         cut = self._cut.get(party)
         return cut is not None and bool(cut & way)
 
@@ -110,7 +110,7 @@ class Network:
         return self.randomness.uniform(*_LATENCY_SECONDS)
 
     def mishap(self, request: Request) -> str:
-        """The fault of a request: none (mostly), `request lost`, `answer lost`, or a status code."""
+        """Return the fault of a request: none (mostly), `request lost`, `answer lost`, or a status code."""
         faults = self.faults
         if faults is None:
             return ""

@@ -63,7 +63,7 @@ class Action:
 
 
 def plan(seed: int, scenario: Scenario, steps: int | None = None) -> list[Action]:
-    """All actions of a seed in order; with `steps` only the first ones.
+    """Return all actions of a seed in order; with `steps` only the first ones.
 
     Each kind is drawn from its own random stream: a scenario without one kind has the others at the same times.
     """

@@ -95,7 +95,7 @@ class Outcome:
 
     @classmethod
     def of_nothing(cls, seed: int) -> Outcome:
-        """The outcome of a seed whose process crashed."""
+        """Return the outcome of a seed whose process crashed."""
         died = Violation("no crash", "the simulation itself crashed")
         return cls(seed, "", died, 0.0, collections.Counter(), collections.Counter(), ())
 
@@ -235,7 +235,7 @@ async def _scenario_run(environment: Environment, scenario: Scenario, actions: S
 
 
 def _user(environment: Environment) -> ProcessRun:
-    """The user, as a process that never ends."""
+    """Return the user, as a process that never ends."""
     randomness = SeededRandomness(int(environment.chance.random() * 2**53))
     return ProcessRun("user", 1, environment.loop.harness, environment.clock, randomness)
 

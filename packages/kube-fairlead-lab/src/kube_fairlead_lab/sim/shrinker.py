@@ -38,7 +38,7 @@ class ShrinkResult:
 
 
 def is_same_kind(one: Violation, other: Violation) -> bool:
-    """Whether both violate the same rule in the same way, apart from names and numbers."""
+    """Return whether both violate the same rule in the same way, apart from names and numbers."""
     return one.rule == other.rule and _PARTICULARS.sub("…", one.what) == _PARTICULARS.sub("…", other.what)
 
 

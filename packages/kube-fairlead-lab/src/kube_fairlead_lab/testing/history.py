@@ -217,7 +217,7 @@ def _check_object(key: str, operations: list[Operation]) -> None:
 
 
 def _may_be_next(operations: list[Operation], done: int) -> list[int]:
-    """The possible next operations: those called before the first answer of the rest."""
+    """Return the possible next operations: those called before the first answer of the rest."""
     left = [place for place in range(len(operations)) if not done >> place & 1]
     first_answer = min(operations[place].answered for place in left)
     # The last one is popped first, so operations are tried in the order of their calls.
@@ -225,7 +225,7 @@ def _may_be_next(operations: list[Operation], done: int) -> list[int]:
 
 
 def _steps(state: _State, operation: Operation) -> list[_State]:
-    """The states after an operation with its answer; empty if the answer is impossible."""
+    """Return the states after an operation with its answer; empty if the answer is impossible."""
     outcome = operation.outcome
     action = operation.action
     match action:
@@ -260,7 +260,7 @@ def _read(state: _State, outcome: Outcome | None) -> list[_State]:
 
 
 def _refused(state: _State, outcome: Refused, expected: int | None) -> list[_State]:
-    """A correct rejection: the object does not exist, or is not at the expected revision."""
+    """Return a correct rejection: the object does not exist, or is not at the expected revision."""
     if state is None:
         return [] if outcome.exists else [state]
     is_right = outcome.exists and expected is not None and state[1] != expected

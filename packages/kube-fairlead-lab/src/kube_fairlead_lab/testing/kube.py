@@ -93,20 +93,20 @@ class KubeControlPlane:
         return write_kubeconfig(self.folder / "admin.kubeconfig", self.access())
 
     def access(self, user: str = ADMIN, groups: Sequence[str] = ()) -> Access:
-        """A token for the administrator, a client certificate for everyone else."""
+        """Return a token for the administrator, a client certificate for everyone else."""
         if user == ADMIN:
             return Access(url=self.url, ca_file=self.ca_file, user=user, token=self._admin_token)
         certificate, key = self.authority.client(user, groups)
         return Access(url=self.url, ca_file=self.ca_file, user=user, certificate_file=certificate, key_file=key)
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig with a client certificate of this user."""
+        """Return a kubeconfig with a client certificate of this user."""
         access = self.access(user, groups)
         stem = access.certificate_file.stem if access.certificate_file else "admin"
         return write_kubeconfig(self.folder / f"{stem}.kubeconfig", access)
 
     def client(self, user: str = ADMIN, groups: Sequence[str] = ()) -> Client:
-        """A client as this user."""
+        """Return a client as this user."""
         return connect(kubeconfig_path=self.kubeconfig_for(user, groups))
 
     async def start(self) -> None:
@@ -220,7 +220,10 @@ class KubeControlPlane:
 
 
 def _write_signing_key(path: Path) -> Path:
-    """The key that signs service account tokens; kube-apiserver reads its public half only from this older format."""
+    """Return the key that signs service account tokens.
+
+    Kube-apiserver reads its public half only from this older format.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     path.touch(mode=0o600)
     path.write_bytes(

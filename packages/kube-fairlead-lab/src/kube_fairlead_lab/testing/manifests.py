@@ -10,7 +10,7 @@ __all__ = ["config_map", "custom_resource_definition", "failure", "node", "pod",
 
 
 def config_map(name: str, /, data: dict[str, str] | None = None, **metadata: Any) -> Json:
-    """A ConfigMap; keywords go into its metadata."""
+    """Return a ConfigMap; keywords go into its metadata."""
     made: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
     if data is not None:
         made["data"] = data
@@ -18,7 +18,10 @@ def config_map(name: str, /, data: dict[str, str] | None = None, **metadata: Any
 
 
 def secret(name: str, /, data: dict[str, str] | None = None, **metadata: Any) -> Json:
-    """A Secret of text. A new namespace has ConfigMaps but no Secrets: a list of Secrets has only those of the test."""
+    """Return a Secret of text. A new namespace has ConfigMaps but no Secrets.
+
+    A list of Secrets has only those of the test.
+    """
     made: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, **metadata}}
     if data is not None:
         made["stringData"] = data
@@ -26,7 +29,7 @@ def secret(name: str, /, data: dict[str, str] | None = None, **metadata: Any) ->
 
 
 def pod(name: str, /, node_name: str | None = None, spec: Json | None = None, **metadata: Any) -> Json:
-    """A Pod with one container; bound to a node when one is named."""
+    """Return a Pod with one container; bound to a node when one is named."""
     full: Json = {"containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10"}], **(spec or {})}
     if node_name is not None:
         full["nodeName"] = node_name
@@ -34,7 +37,7 @@ def pod(name: str, /, node_name: str | None = None, spec: Json | None = None, **
 
 
 def node(name: str, /, **metadata: Any) -> Json:
-    """A Node without status."""
+    """Return a Node without status."""
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, **metadata}}
 
 
@@ -48,7 +51,7 @@ def custom_resource_definition(
     scope: str = "Namespaced",
     version: Json | None = None,
 ) -> Json:
-    """A CustomResourceDefinition with one version, v1.
+    """Return a CustomResourceDefinition with one version, v1.
 
     The schema is free below `spec` and `status` when none is given; `version` is merged into the version's entry.
     """
@@ -75,7 +78,7 @@ def custom_resource_definition(
 
 
 def failure(code: int, reason: str, message: str, details: Json | None = None) -> Json:
-    """The whole Status body of a rejected request."""
+    """Return the whole Status body of a rejected request."""
     status: Json = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -91,5 +94,5 @@ def failure(code: int, reason: str, message: str, details: Json | None = None) -
 
 
 def success(details: Json) -> Json:
-    """The whole Status body of a finished deletion."""
+    """Return the whole Status body of a finished deletion."""
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

@@ -105,7 +105,7 @@ class ManagedProcess:
 
 @functools.cache
 def _launcher() -> tuple[str, ...]:
-    """The command prefix for a program that the kernel kills when its parent dies: it takes the parent's pid."""
+    """Return the command prefix for a program that the kernel kills when its parent dies: it takes the parent's pid."""
     try:
         probe = subprocess.run([*_SETPRIV, str(os.getpid()), "true"], capture_output=True, check=False)  # noqa: S603 - our own
     except FileNotFoundError:

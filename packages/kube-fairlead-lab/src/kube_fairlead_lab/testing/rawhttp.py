@@ -56,7 +56,7 @@ class Answer:
         return self.raw.decode()
 
     def expect(self, *codes: int) -> dict[str, Any]:
-        """The JSON body, when the code is one of these; an assertion that shows the answer when not."""
+        """Return the JSON body, when the code is one of these; an assertion that shows the answer when not."""
         shown = self.raw[:2000].decode(errors="replace")
         assert self.code in codes, f"{self.method} {self.path} answered {self.code}, not {codes}: {shown}"  # noqa: S101 - a test's own
         return self.json
@@ -70,7 +70,7 @@ class RawWatch:
         self.headers = response.headers
 
     async def next(self) -> dict[str, Any]:
-        """The next event; EOFError when the server ended the watch."""
+        """Return the next event; EOFError when the server ended the watch."""
         line = await self._response.content.readline()
         if not line:
             raise EOFError("the watch ended")
@@ -78,7 +78,7 @@ class RawWatch:
         return event
 
     async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first wanted event; earlier ones are skipped."""
+        """Return the first wanted event; earlier ones are skipped."""
         while True:
             event = await self.next()
             if wanted(event):
@@ -100,7 +100,7 @@ class RawApi:
             self._context.load_cert_chain(access.certificate_file, access.key_file)
 
     def with_headers(self, **headers: str) -> RawApi:
-        """The same connections and user, with these headers on every request (`user_agent` for User-Agent)."""
+        """Return the same connections and user, with these headers on every request (`user_agent` for User-Agent)."""
         twin = copy.copy(self)
         twin.headers = {**self.headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
         return twin

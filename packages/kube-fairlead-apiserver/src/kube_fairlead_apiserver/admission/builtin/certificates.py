@@ -99,7 +99,7 @@ def _outcome(request: Json | None) -> tuple[object, object]:
 
 
 def _may(authorize: Authorize, user: UserInfo, verb: str, signer: str) -> bool:
-    """Whether the user may do this for the signer, or for all signers of its domain."""
+    """Return whether the user may do this for the signer, or for all signers of its domain."""
     names = (signer, f"{signer.partition('/')[0]}/*")
     return any(
         authorize(Attributes(user, verb, "", resource="signers", group=_GROUP, version="*", name=name)) is None

@@ -29,7 +29,7 @@ class DefaultStorageClass(AdmissionPlugin):
         return (operation, group, plural, subresource) == ("CREATE", "", "persistentvolumeclaims", "")
 
     async def admit(self, operation: Operation) -> None:
-        """An empty name is a choice, an absent one is not."""
+        """Set an absent class name; an empty name means no class."""
         if operation.obj is None:
             return
         annotations = operation.obj["metadata"].get("annotations") or {}

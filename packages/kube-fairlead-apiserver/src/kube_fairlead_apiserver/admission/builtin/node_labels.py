@@ -1,4 +1,4 @@
-"""Which labels a kubelet may set on its own node. Pure.
+"""Decides which labels a kubelet may set on its own node. Pure.
 
 Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/noderestriction/admission.go,
     k8s.io/kubelet@v0.36.4/pkg/apis/well_known_labels.go
@@ -31,7 +31,7 @@ _RESTRICTED_DOMAIN = "node-restriction.kubernetes.io"
 
 
 def forbidden_labels(labels: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    """The labels that were set, changed or removed although a kubelet may not; sorted.
+    """Return the labels that were set, changed or removed although a kubelet may not; sorted.
 
     Workloads select nodes by labels, so a node that could write any label could attract pods with secrets.
     """

@@ -26,7 +26,7 @@ _LEASE_NAMESPACE = "kube-node-lease"
 
 
 def node_of(user: UserInfo) -> str | None:
-    """The name of the node whose kubelet the user is; None for any other user."""
+    """Return the name of the node whose kubelet the user is; None for any other user."""
     if user.name.startswith(_USER_PREFIX) and _GROUP in user.groups:
         return user.name.removeprefix(_USER_PREFIX)
     return None
@@ -210,7 +210,7 @@ def _claims(operation: Operation, node: str) -> None:
 
 
 def _without_progress(claim: Json) -> Json:
-    """A claim without the fields that a kubelet may change while it resizes the volume."""
+    """Return a claim without the fields that a kubelet may change while it resizes the volume."""
     ours = {"capacity", "conditions", "allocatedResources", "allocatedResourceStatuses"}
     metadata = {k: v for k, v in claim["metadata"].items() if k not in {"resourceVersion", "managedFields"}}
     status = {k: v for k, v in (claim.get("status") or {}).items() if k not in ours}

@@ -1,4 +1,4 @@
-"""Which other API objects a pod's spec names. Pure.
+"""Finds the other API objects that a pod's spec names. Pure.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/api/pod/util.go,
     k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/noderestriction/admission.go
@@ -12,7 +12,7 @@ from kube_fairlead.api.json_object import Json
 
 __all__ = ["api_object_reference", "config_map_names", "secret_names"]
 
-# Where a volume names a secret: its source, then the field with the name or the reference to it.
+# The fields in which a volume names a secret: its source, then the field with the name or the reference.
 _VOLUME_SECRETS = {
     "azureFile": ("secretName",),
     "cephfs": ("secretRef", "name"),
@@ -25,7 +25,7 @@ _VOLUME_SECRETS = {
     "secret": ("secretName",),
     "storageos": ("secretRef", "name"),
 }
-# What a volume or a projection in it makes a pod depend on; those not named here depend on nothing in the API.
+# The kind that a volume or projection makes a pod depend on; others depend on no API object.
 _VOLUME_OBJECTS = {
     "configMap": "configmaps (via configmap volumes)",
     "secret": "secrets (via secret volumes)",
@@ -45,7 +45,7 @@ _PROJECTED_OBJECTS = {
 
 
 def secret_names(spec: Json) -> Iterator[str]:
-    """Every secret that the pod names."""
+    """Return every secret that the pod names."""
     for reference in spec.get("imagePullSecrets") or ():
         yield reference.get("name", "")
     yield from _environment_names(spec, "secretRef", "secretKeyRef")
@@ -60,7 +60,7 @@ def secret_names(spec: Json) -> Iterator[str]:
 
 
 def config_map_names(spec: Json) -> Iterator[str]:
-    """Every config map that the pod names."""
+    """Return every config map that the pod names."""
     yield from _environment_names(spec, "configMapRef", "configMapKeyRef")
     for volume in spec.get("volumes") or ():
         yield (volume.get("configMap") or {}).get("name", "")
@@ -78,7 +78,10 @@ def _environment_names(spec: Json, whole: str, single: str) -> Iterator[str]:
 
 
 def api_object_reference(spec: Json) -> str | None:
-    """What kind of API object the pod depends on, as Kubernetes' messages call it; None when it needs none."""
+    """Return the kind of API object that the pod depends on, as Kubernetes' messages name it.
+
+    None when there is none.
+    """
     if spec.get("serviceAccountName"):
         return "serviceaccounts"
     if any(secret_names(spec)):

@@ -107,7 +107,7 @@ def _check_mirror(operation: Operation, pod: Json) -> None:
 
 
 def _wants_token(account: Json, spec: Json) -> bool:
-    """Whether to mount a token: the pod's setting first, then the account's."""
+    """Return whether to mount a token: the pod's setting first, then the account's."""
     for wish in (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken")):
         if wish is not None:
             return bool(wish)
@@ -130,7 +130,7 @@ def _mount_token(spec: Json, ids: Ids) -> None:
 
 
 def token_volume(name: str) -> Json:
-    """The volume with a pod's token, the server's CA, and the namespace."""
+    """Return the volume with a pod's token, the server's CA, and the namespace."""
     return {
         "name": name,
         "projected": {

@@ -25,7 +25,7 @@ _OUT_OF_RANGE = f"provided port is not in the valid range. The range of valid po
 
 
 def node_ports(spec: Json) -> Iterator[int]:
-    """Every node port that a service holds."""
+    """Yield every node port that a service holds."""
     for port in spec.get("ports") or ():
         if port.get("nodePort"):
             yield port["nodePort"]
@@ -72,14 +72,14 @@ def _of_ports(spec: Json) -> set[int]:
 
 
 def _check_asked(number: int, taken: Collection[int]) -> None:
-    """Reject a health check port that is not available; Kubernetes answers with an internal error."""
+    """Reject a health check port that is not available; Kubernetes returns an internal error."""
     why = _ALLOCATED if number in taken else "" if number in _RANGE else _OUT_OF_RANGE
     if why:
         raise errors.internal_error(f"failed to allocate requested HealthCheck NodePort {number}: {why}")
 
 
 def _keep_ports(spec: Json, before: Json) -> None:
-    """An update that leaves node ports out keeps those of the ports of these names, unless another asks for them."""
+    """Keep the node ports that an update omits, by the names of the ports, unless another port requests them."""
     if not (_gives_ports(before) and _gives_ports(spec)):
         return
     kept = {port.get("name"): port.get("nodePort") for port in before.get("ports") or ()}
@@ -91,7 +91,7 @@ def _keep_ports(spec: Json, before: Json) -> None:
 
 
 def _gives_ports(spec: Json) -> bool:
-    """Whether each port of a service gets a node port without asking."""
+    """Return whether each port of a service gets a node port by default."""
     return spec.get("type") == "NodePort" or (
         spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False
     )

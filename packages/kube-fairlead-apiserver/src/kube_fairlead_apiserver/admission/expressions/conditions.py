@@ -19,7 +19,7 @@ class ConditionsFailed(Exception):
 
 
 def conditions_hold(conditions: Sequence[Expression], activation: Activation, *, fail_open: bool) -> bool:
-    """Whether all conditions are true.
+    """Return whether all conditions are true.
 
     One false condition decides, whatever the errors of others. Otherwise an error means "no match" with failurePolicy
     Ignore, and raises with Fail.

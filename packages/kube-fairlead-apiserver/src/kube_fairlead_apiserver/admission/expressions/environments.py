@@ -109,7 +109,7 @@ def environment(*, params: bool, authorizer: bool) -> Environment:
 
 
 def typed_environment(obj: types.CelType, params: types.CelType | None, *, authorizer: bool) -> Environment:
-    """The same where the kinds of the object and of the parameter are known."""
+    """Return the same where the kinds of the object and of the parameter are known."""
     variables: dict[str, types.CelType] = {
         "object": obj,
         "oldObject": obj,
@@ -125,5 +125,5 @@ def typed_environment(obj: types.CelType, params: types.CelType | None, *, autho
 
 
 def variables_type(known: Mapping[str, types.CelType]) -> types.ObjectType:
-    """The type of ``variables``, given those that were compiled so far."""
+    """Return the type of ``variables``, given those that were compiled so far."""
     return types.ObjectType("kubernetes.variables", {name: types.Field(name, kind) for name, kind in known.items()})

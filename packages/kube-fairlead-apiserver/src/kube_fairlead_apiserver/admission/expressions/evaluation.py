@@ -138,7 +138,7 @@ def _own_resource(operation: Operation, asker: authorization.Authorizer) -> auth
 
 
 def _shown_namespace(namespace: Json | None) -> Json | None:
-    """A namespace without fields that expressions do not see, such as managedFields."""
+    """Return a namespace without fields that expressions do not see, such as managedFields."""
     if namespace is None:
         return None
     metadata = namespace["metadata"]

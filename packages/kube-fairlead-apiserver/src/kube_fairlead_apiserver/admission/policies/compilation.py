@@ -62,7 +62,7 @@ class PolicyBinding:
 
 
 def compile_policy(obj: Json) -> Policy:
-    """A policy as it is stored. Expressions that do not compile are kept; they fail at evaluation."""
+    """Return a policy as it is stored. Expressions that do not compile are kept; they fail at evaluation."""
     spec = obj.get("spec") or {}
     param_kind = spec.get("paramKind")
     has_params = param_kind is not None
@@ -101,7 +101,7 @@ def _validation(composer: Composer, validation: Json) -> Validation:
 
 
 def read_binding(obj: Json) -> PolicyBinding:
-    """A binding as it is stored."""
+    """Return a binding as it is stored."""
     spec = obj.get("spec") or {}
     return PolicyBinding(
         name=obj["metadata"]["name"],

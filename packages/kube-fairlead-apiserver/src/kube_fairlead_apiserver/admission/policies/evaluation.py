@@ -67,7 +67,7 @@ def _violations(policy: Policy, activation: Activation) -> list[Violation]:
 
 
 def _message(validation: Validation, activation: Activation) -> str:
-    """The result of the message expression, else the message, else the expression itself."""
+    """Return the result of the message expression, else the message, else the expression itself."""
     if validation.message_expression is not None:
         try:
             text = activation.evaluate(validation.message_expression)

@@ -37,7 +37,7 @@ class Parameters:
         self._decoded: dict[tuple[str, str], tuple[Entry, Json]] = {}
 
     def resource(self, policy: Policy) -> Resource | None:
-        """The resource of a policy's paramKind; None for a policy without one."""
+        """Return the resource of a policy's paramKind; None for a policy without one."""
         if policy.param_kind is None:
             return None
         api_version, kind = policy.param_kind
@@ -49,7 +49,10 @@ class Parameters:
         return found
 
     def collect(self, resource: Resource | None, binding: PolicyBinding, namespace: str) -> list[Json | None]:
-        """The parameters to evaluate the policy with, one evaluation for each; None for a policy without parameters."""
+        """Return the parameters to evaluate the policy with, one evaluation for each.
+
+        None for a policy without parameters.
+        """
         reference = binding.param_ref
         if resource is None or reference is None:
             return [None]

@@ -23,7 +23,7 @@ _MAX_KINDS = 10
 
 
 def type_warnings(policy: Json, catalog: Catalog) -> list[Json]:
-    """The expressionWarnings of a policy's status.typeChecking; empty when there are none."""
+    """Return the expressionWarnings of a policy's status.typeChecking; empty when there are none."""
     spec = policy.get("spec") or {}
     params = _param_type(spec, catalog)
     composers = [(resource, _composer(resource, params, spec)) for resource in _kinds(spec, catalog)]
@@ -69,7 +69,7 @@ def _param_type(spec: Json, catalog: Catalog) -> types.CelType | None:
 
 
 def _kinds(spec: Json, catalog: Catalog) -> list[Resource]:
-    """The resources that the rules name without wildcards, at most ten of a rule."""
+    """Return the resources that the rules name without wildcards, at most ten of a rule."""
     found: dict[tuple[str, str, str], Resource] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         groups, versions = (frozenset(rule.get(name) or ()) for name in ("apiGroups", "apiVersions"))

@@ -1,4 +1,4 @@
-"""One call of one webhook: from a write to a verdict, or to the reason why the call failed.
+"""Calls one webhook: sends an AdmissionReview and returns its response, or why the call failed.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/mutating/dispatcher.go,
     k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/validating/dispatcher.go,
@@ -29,7 +29,7 @@ _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 class CallFailed(Exception):
-    """The call gave no verdict; the failure policy decides what follows. The code is 0 without a response."""
+    """The call returned no valid response; the failure policy decides. The code is 0 without a response."""
 
     def __init__(self, webhook: str, reason: object, *, code: int = 0) -> None:
         super().__init__(f"failed calling webhook {golang.quote(webhook)}: {reason}")
@@ -117,7 +117,7 @@ def _read(hook: Webhook, reply: Reply, *, uid: str, version: str, mutating: bool
 
 
 def _refusal(reply: Reply) -> errors.ApiError:
-    """The error of an unsuccessful response: its Status, or the text of a page without one."""
+    """Return the error of an unsuccessful response: its Status, or the text of a page without one."""
     try:
         status = msgspec.json.decode(reply.body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -129,7 +129,7 @@ def _refusal(reply: Reply) -> errors.ApiError:
 
 
 def denial(webhook: str, status: Json | None) -> errors.ApiError:
-    """The error of a client when a webhook denies the request."""
+    """Return the error of a client when a webhook denies the request."""
     denial = dict(status or {})
     denied = f"admission webhook {golang.quote(webhook)} denied the request"
     if denial.get("message"):

@@ -49,7 +49,7 @@ class Webhook(msgspec.Struct, frozen=True):
 
 
 def read_hooks(objects: ObjectReader, plural: str) -> tuple[Webhook, ...]:
-    """Every webhook of a kind of configurations: by the name of its configuration, then in its order."""
+    """Return every webhook of a kind of configurations: by the name of its configuration, then in its order."""
     resource = objects.catalog.get(GROUP, "v1", plural)
     if resource is None:
         return ()
@@ -104,7 +104,7 @@ def _compile(conditions: Sequence[Json]) -> tuple[Expression, ...]:
 
 
 def target_of(hook: Webhook, operation: Operation, objects: ObjectReader, authorize: Authorize) -> Resource | None:
-    """The resource as which the webhook sees the write; None when it is not called."""
+    """Return the resource as which the webhook sees the write; None when it is not called."""
     try:
         target = hook.criteria.match(operation, objects)
     except UnusableCriteria as error:

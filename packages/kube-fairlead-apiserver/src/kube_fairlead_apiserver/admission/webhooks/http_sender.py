@@ -55,7 +55,7 @@ class HttpSender:
                 return Reply(response.status, await _read(response.content), content_type)
         except aiohttp.ClientError as error:
             raise SendFailed(_explain(error)) from error
-        except (OSError, TypeError, ValueError) as error:  # a bundle that is none, an answer that has no end
+        except (OSError, TypeError, ValueError) as error:  # an invalid bundle, or a response without an end
             raise SendFailed(str(error)) from error
 
     def _open(self) -> aiohttp.ClientSession:
@@ -83,7 +83,7 @@ class HttpSender:
 
 
 def _make_context(ca_bundle: str) -> ssl.SSLContext:
-    """Trusts what Go would: a self-signed certificate that is itself in the bundle, names in the SAN only."""
+    """Trust the same certificates as Go: also a self-signed one that is in the bundle; names in the SAN only."""
     context = ssl.create_default_context(cadata=ca_bundle or None)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -92,7 +92,7 @@ def _make_context(ca_bundle: str) -> ssl.SSLContext:
 
 
 def _address(endpoint: Endpoint) -> tuple[str, str, dict[str, str]]:
-    """The URL to connect to, the name on the certificate, and headers."""
+    """Return the URL to connect to, the name on the certificate, and headers."""
     headers = {"Content-Type": "application/json", "Accept": "application/json, */*"}
     parts = urllib.parse.urlsplit(endpoint.url)
     if endpoint.address is not None:

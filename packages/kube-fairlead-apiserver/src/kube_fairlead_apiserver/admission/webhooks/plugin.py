@@ -48,7 +48,7 @@ class WebhookPlugin(AdmissionPlugin):
         return not is_configuration(group, plural)
 
     def target(self, hook: Webhook, operation: Operation) -> Resource | None:
-        """The resource as which a webhook sees the object; None when it does not match."""
+        """Return the resource as which a webhook sees the object; None when it does not match."""
         return target_of(hook, operation, self._objects, self._authorize)
 
     async def ask(self, hook: Webhook, operation: Operation, target: Resource) -> AdmissionResponse:

@@ -61,7 +61,7 @@ _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind
 
 
 def write_review(operation: Operation, target: Resource, *, uid: str, version: str, mutating: bool) -> bytes:
-    """The request, in a version of AdmissionReview that the webhook supports."""
+    """Return the request, in a version of AdmissionReview that the webhook supports."""
     obj = request.shown_object(operation, target)
     if mutating and operation.operation == "CREATE" and obj is not None:
         obj = _unborn(obj)
@@ -76,7 +76,7 @@ def write_review(operation: Operation, target: Resource, *, uid: str, version: s
 
 
 def _unborn(obj: Json) -> Json:
-    """A new object without a uid: Kubernetes sets it only after mutating admission."""
+    """Return a new object without a uid: Kubernetes sets it only after mutating admission."""
     metadata = {
         key: value for key, value in (obj.get("metadata") or {}).items() if key not in {"uid", "creationTimestamp"}
     }

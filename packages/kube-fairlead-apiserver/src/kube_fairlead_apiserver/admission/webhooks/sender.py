@@ -10,7 +10,7 @@ __all__ = ["Endpoint", "Reply", "SendFailed", "Sender", "ServiceResolver"]
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where a webhook listens. Its certificate must be good for the host of the URL."""
+    """The address of a webhook. Its certificate must be valid for the host of the URL."""
 
     url: str
     ca_bundle: str = ""  # PEM; empty: the system's trust store
@@ -26,11 +26,11 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class SendFailed(Exception):
-    """No reply. The message says why, in the words of Go's HTTP client as far as they are known."""
+    """There is no reply. The message says why, with the text of Go's HTTP client as far as it is known."""
 
 
 class Sender(Protocol):
-    """Posts JSON. The caller bounds the time it may take by cancelling it."""
+    """Posts JSON. The caller limits its time by cancellation."""
 
     async def post(self, endpoint: Endpoint, body: bytes, *, timeout_seconds: int) -> Reply:
         """Send one request with its time limit; raises SendFailed when there is no reply."""
@@ -38,8 +38,8 @@ class Sender(Protocol):
 
 
 class ServiceResolver(Protocol):
-    """Finds out where a service listens."""
+    """Resolves the address of a service."""
 
     def resolve(self, namespace: str, name: str, port: int) -> tuple[str, int]:
-        """A host and port to connect to; raises SendFailed when there is none."""
+        """Return a host and port to connect to; raises SendFailed when there is none."""
         ...

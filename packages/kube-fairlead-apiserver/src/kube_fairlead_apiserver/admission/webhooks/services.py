@@ -1,4 +1,4 @@
-"""Where a webhook's service listens: its ready endpoints, else its cluster address.
+"""Resolves the address of a webhook's service: its ready endpoints, else its cluster IP.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/util/proxy/proxy.go,
     k8s.io/apiserver@v0.36.4/pkg/util/proxy/endpointslice.go
@@ -26,7 +26,7 @@ class StoredServices:
         self._objects = objects
 
     def resolve(self, namespace: str, name: str, port: int) -> tuple[str, int]:
-        """A host and port to connect to."""
+        """Return a host and port to connect to."""
         service = self._objects.find("", "v1", "services", namespace, name)
         if service is None:
             raise SendFailed(f"service {golang.quote(name)} not found")

@@ -47,7 +47,7 @@ class ValidatingWebhooks(WebhookPlugin):
                 raise refusal
 
     async def _ask(self, hook: Webhook, target: Resource, operation: Operation, index: int) -> errors.ApiError | None:
-        """The denial of this webhook; None when it allows the write."""
+        """Return the denial of this webhook; None when it allows the write."""
         try:
             try:
                 await self.ask(hook, operation, target)

@@ -18,7 +18,7 @@ _CREATE_LIST, _CREATE_STRUCT = 10, 40
 
 
 def unit(_arguments: tuple[Any, ...]) -> int:
-    """A fixed nominal cost."""
+    """Return a fixed nominal cost."""
     return 1
 
 

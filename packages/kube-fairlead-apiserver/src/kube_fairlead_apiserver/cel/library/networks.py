@@ -43,7 +43,7 @@ class Address(values.Opaque):
         return hash(self.address)
 
     def cel_size(self) -> int:
-        """The bytes of the address."""
+        """Return the bytes of the address."""
         return self.address.max_prefixlen // 8
 
 
@@ -66,11 +66,11 @@ class Network(values.Opaque):
         return hash((self.address, self.prefix_length))
 
     def cel_size(self) -> int:
-        """The bytes of the prefix."""
+        """Return the bytes of the prefix."""
         return -(-self.prefix_length // 8)
 
     def prefix(self, length: int) -> int:
-        """The leading bits of the address."""
+        """Return the leading bits of the address."""
         return int(self.address) >> (self.address.max_prefixlen - length)
 
 

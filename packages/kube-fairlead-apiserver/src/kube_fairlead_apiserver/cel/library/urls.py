@@ -50,7 +50,7 @@ class Url(values.Opaque):
         return _URL
 
     def hostname(self) -> str:
-        """The host without port and brackets."""
+        """Return the host without port and brackets."""
         host = self.host
         colon = host.rfind(":")
         if colon >= 0 and _PORT.fullmatch(host[colon:]):
@@ -58,12 +58,12 @@ class Url(values.Opaque):
         return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
     def port(self) -> str:
-        """The port, or an empty text."""
+        """Return the port, or an empty text."""
         colon = self.host.rfind(":")
         return self.host[colon + 1 :] if colon >= 0 and _PORT.fullmatch(self.host[colon:]) else ""
 
     def query_values(self) -> dict[str, list[str]]:
-        """The query parameters, unescaped, each with all its values."""
+        """Return the query parameters, unescaped, each with all its values."""
         found: dict[str, list[str]] = {}
         for pair in self.query.split("&"):
             if not pair or ";" in pair or _BAD_ESCAPE.search(pair):

@@ -24,7 +24,7 @@ class Version(NamedTuple):
     shown: Callable[[Json], Json] | None = None
 
     def show(self, obj: Json) -> Json:
-        """The object in this version; nothing is nothing in any."""
+        """Return the object in this version; nothing is nothing in any."""
         return obj if self.shown is None or not obj else self.shown(obj)
 
 

@@ -23,7 +23,7 @@ def validate_address(text: str, path: FieldPath) -> list[FieldError]:
 
 
 def read_range(text: str) -> Range | None:
-    """The network of a CIDR; None for an invalid one."""
+    """Return the network of a CIDR; None for an invalid one."""
     try:
         return ipaddress.ip_network(text, strict=False) if "/" in text else None
     except ValueError:
@@ -36,7 +36,7 @@ def validate_range(text: str, path: FieldPath) -> list[FieldError]:
 
 
 def no_range(text: str, path: FieldPath) -> FieldError:
-    """The error of an invalid CIDR."""
+    """Return the error of an invalid CIDR."""
     return FieldError.invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
 
 

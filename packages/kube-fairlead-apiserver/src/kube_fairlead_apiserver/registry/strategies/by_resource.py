@@ -113,7 +113,7 @@ _METADATA_KEPT_BY_STATUS = frozenset(
 
 
 def strategy_for(group: str, plural: str, *, has_status: bool) -> Strategy:
-    """The strategy of one resource."""
+    """Return the strategy of one resource."""
     own = _OWN.get((group, plural))
     strategy = _StoredOnlyStrategy(status=has_status) if own is None else own()
     if (group, plural) in _METADATA_KEPT_BY_STATUS:

@@ -140,7 +140,7 @@ class CertificateSigningRequestStrategy(Strategy):
 
 
 def _fault(request: str) -> str:
-    """The error of the request itself; empty when it is valid."""
+    """Return the error of the request itself; empty when it is valid."""
     try:
         request_organizations(base64.b64decode(request, validate=True))
     except InvalidCertificateRequest as error:
@@ -230,7 +230,7 @@ def _validate_signer(name: str, path: FieldPath) -> list[FieldError]:
 
 
 def _first_bad_part(name: str, path: FieldPath, rule: Callable[[str], list[str]]) -> list[FieldError]:
-    """The error of the first invalid part; the others would repeat it."""
+    """Return the error of the first invalid part; the others would repeat it."""
     for part in name.split("."):
         messages = rule(part)
         if messages:

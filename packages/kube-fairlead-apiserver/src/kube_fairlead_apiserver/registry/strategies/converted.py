@@ -74,7 +74,7 @@ class ConvertedStrategy(Strategy):
         return self._rules.validate_status_update(self._stored(obj), self._stored(old))
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
-        """Whether the stored version differs."""
+        """Return whether the stored version differs."""
         return self._rules.generation_changed(self._stored(obj), self._stored(old))
 
     def fields(self, obj: Json) -> dict[str, str]:
@@ -82,7 +82,7 @@ class ConvertedStrategy(Strategy):
         return self._rules.fields(obj)
 
     def warnings(self, obj: Json, old: Json | None) -> list[str]:
-        """The warnings of the stored version."""
+        """Return the warnings of the stored version."""
         return self._rules.warnings(self._stored(obj), None if old is None else self._stored(old))
 
     def _stored(self, obj: Json) -> Json:

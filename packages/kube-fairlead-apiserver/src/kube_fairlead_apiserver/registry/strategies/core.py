@@ -88,7 +88,7 @@ class NamespaceStrategy(Strategy):
         return [FieldError.invalid(path, phase, f"may only be '{wanted}' if `deletionTimestamp` is {when}")]
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """The phase."""
+        """Return the phase."""
         return {"status.phase": (obj.get("status") or {}).get("phase") or ""}
 
     def prepare_delete(self, obj: Json, now: dt.datetime) -> None:
@@ -233,7 +233,7 @@ class _DataStrategy(Strategy):
         return problems
 
     def value_bytes(self, field: str, value: str) -> int:
-        """The size of a value for the limit."""
+        """Return the size of a value for the limit."""
         del field
         return len(value.encode())
 
@@ -289,7 +289,7 @@ class SecretStrategy(_DataStrategy):
         return problems
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """The type."""
+        """Return the type."""
         return {"type": obj.get("type") or ""}
 
     def value_bytes(self, field: str, value: str) -> int:

@@ -35,7 +35,7 @@ class _Unreadable(ValueError):
 
 
 def schedule_error(schedule: str) -> str:
-    """The error of a schedule; empty when it is valid."""
+    """Return the error of a schedule; empty when it is valid."""
     try:
         _read(schedule)
     except _Unreadable as error:

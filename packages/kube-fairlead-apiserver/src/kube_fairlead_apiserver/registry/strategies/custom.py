@@ -69,7 +69,7 @@ class CustomStrategy(Strategy):
         return self._kind.validate_status(obj, old)
 
     def weight(self, obj: Json) -> int:
-        """The weight of validation: alternatives of a schema and rules over lists multiply the work."""
+        """Return the weight of validation: alternatives of a schema and rules over lists multiply the work."""
         del obj
         return weighed() * max(self._alternatives // 2, self._loops)
 
@@ -89,14 +89,14 @@ class CustomStrategy(Strategy):
         return [warning for name in sorted(added) for warning in _finalizer_warnings(name)]
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
-        """Whether the generation increases: for changes outside of metadata and a status subresource."""
+        """Return whether the generation increases: for changes outside of metadata and a status subresource."""
         ignored = {"metadata", "status"} if self.has_status else {"metadata"}
         return any(
             obj.get(field) != old.get(field) for field in (obj.keys() | old.keys()) - ignored - {"apiVersion", "kind"}
         )
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """The selectable fields of all versions: one entry serves them all."""
+        """Return the selectable fields of all versions: one entry serves them all."""
         return {name: _text(obj, path) for name, path in self._paths.items()}
 
 
@@ -125,7 +125,7 @@ def _text(value: Any, path: tuple[str, ...]) -> str:
 def custom_resources(
     kinds: Mapping[str, CustomResourceKind], *, unchanged: bool, built_in: bool = False
 ) -> list[Resource]:
-    """The served versions of a compiled kind, the storage version first.
+    """Return the served versions of a compiled kind, the storage version first.
 
     ``unchanged``: its definition has never changed. ``built_in``: its definition is a part of this program.
     """

@@ -65,7 +65,10 @@ class DefinitionStrategy(Strategy):
         return [f'unrecognized format "{name}"' for name in validation.unrecognized_formats(obj)]
 
     def weight(self, obj: Json) -> int:
-        """The weight of validation: a pattern takes up to 100 ms to compile, a rule 1 ms and more with each default."""
+        """Return the weight of validation.
+
+        A pattern takes up to 100 ms to compile, a rule 1 ms and more with each default.
+        """
         schemas = ((one.get("schema") or {}).get("openAPIV3Schema") for one in obj["spec"].get("versions") or ())
         return _COMPILED_BYTES * sum(structural.count_compiled(schema) for schema in schemas if schema)
 

@@ -31,6 +31,6 @@ class ResourceSliceStrategy(Strategy):
         return changed(obj.get("spec") or {}, old.get("spec") or {}, _SPEC, "nodeName", "driver")
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """The selectable fields."""
+        """Return the selectable fields."""
         spec = obj.get("spec") or {}
         return {"spec.nodeName": spec.get("nodeName") or "", "spec.driver": spec.get("driver") or ""}

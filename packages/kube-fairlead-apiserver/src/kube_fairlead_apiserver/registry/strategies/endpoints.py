@@ -58,7 +58,7 @@ class EndpointSliceStrategy(Strategy):
             port.setdefault("name", "")
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
-        """Whether the generation increases: also for labels, by which readers select slices."""
+        """Return whether the generation increases: also for labels, by which readers select slices."""
         labels, before = (one["metadata"].get("labels") or {} for one in (obj, old))
         fields = ("endpoints", "ports", "addressType")
         return bool(labels != before) or any((obj.get(field) or None) != (old.get(field) or None) for field in fields)

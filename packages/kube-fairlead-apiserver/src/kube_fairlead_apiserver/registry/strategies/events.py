@@ -57,7 +57,7 @@ class EventStrategy(Strategy):
         return _validate_namespace(obj) + (_validate_report(obj, self.reporter) if obj.get("eventTime") else [])
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """The selectable fields, which `kubectl describe` uses. From the stored form."""
+        """Return the selectable fields, which `kubectl describe` uses. From the stored form."""
         about = obj.get("involvedObject") or {}
         found = {f"involvedObject.{field}": str(about.get(field) or "") for field in _ABOUT}
         source = (obj.get("source") or {}).get("component") or obj.get("reportingComponent") or ""

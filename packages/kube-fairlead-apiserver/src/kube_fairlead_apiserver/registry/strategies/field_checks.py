@@ -17,7 +17,7 @@ __all__ = ["changed", "complaints", "int_or_percent", "not_negative", "one_of", 
 
 
 def complaints(path: FieldPath, value: Any, messages: Iterable[str]) -> list[FieldError]:
-    """One error for each message about a value."""
+    """Return one error for each message about a value."""
     return [FieldError.invalid(path, value, message) for message in messages]
 
 
@@ -62,7 +62,7 @@ def percent_at_most_all(value: int | str | None, path: FieldPath) -> list[FieldE
 
 
 def percent_value(value: int | str | None) -> int:
-    """The number of an integer or a percentage; 0 for anything else."""
+    """Return the number of an integer or a percentage; 0 for anything else."""
     if isinstance(value, str):
         return 0 if names.percent(value) else int(value[:-1])
     return value or 0

@@ -96,7 +96,7 @@ class JobStrategy(Strategy):
         spec["selector"] = selector
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """The selectable fields."""
+        """Return the selectable fields."""
         return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
 
     def validate(self, obj: Json) -> list[FieldError]:
@@ -142,7 +142,7 @@ def _default_spec(spec: Json) -> None:
 
 
 def _marks(obj: Json) -> Iterator[tuple[str, str]]:
-    """The labels of a job's pods, with their current and legacy keys."""
+    """Yield the labels of a job's pods, with their current and legacy keys."""
     for label, field in (("controller-uid", "uid"), ("job-name", "name")):
         value = obj["metadata"].get(field) or ""
         yield label, value
@@ -234,14 +234,14 @@ def _validate_template_kept(template: Json, old: Json) -> list[FieldError]:
 
 
 def _is_idle(job: Json) -> bool:
-    """Whether a job is suspended without pods, so that its scheduling fields may change."""
+    """Return whether a job is suspended without pods, so that its scheduling fields may change."""
     status = job.get("status") or {}
     held = any(c.get("type") == "Suspended" and c.get("status") == "True" for c in status.get("conditions") or ())
     return bool(job["spec"].get("suspend")) and not status.get("active") and (held or not status.get("startTime"))
 
 
 def _as_far_as_mutable(template: Json, old: Json) -> Json:
-    """The old template, with the changes that a suspended job may make."""
+    """Return the old template, with the changes that a suspended job may make."""
     before: Json = copy_json(old)
     pod, was = template.get("spec") or {}, before.setdefault("spec", {})
     _carry(pod, was, *_DIRECTIVES)

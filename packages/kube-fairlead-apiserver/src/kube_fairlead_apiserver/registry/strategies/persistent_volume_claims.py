@@ -102,7 +102,7 @@ def _validate_source(source: Json, path: FieldPath) -> list[FieldError]:
 
 
 def _local(reference: Json) -> Json:
-    """A reference without its namespace; the group is written even when it is empty."""
+    """Return a reference without its namespace; the group is written even when it is empty."""
     return {"apiGroup": reference.get("apiGroup"), "kind": reference.get("kind"), "name": reference.get("name")}
 
 
@@ -166,7 +166,7 @@ class PersistentVolumeClaimStrategy(Strategy):
 
 
 def _lasting(spec: Json, before: Json, status: Json) -> Json:
-    """A claim's spec without its mutable fields."""
+    """Return a claim's spec without its mutable fields."""
     kept = dict(spec)
     if not before.get("volumeName"):
         kept.pop("volumeName", None)

@@ -70,7 +70,7 @@ def validate_resize(obj: Json, old: Json, quality: str, was_quality: str) -> lis
 
 
 def _node_resizes(old: Json) -> bool:
-    """Whether the node reports resources of running containers; true without running containers."""
+    """Return whether the node reports resources of running containers; true without running containers."""
     for status in (old.get("status") or {}).get("containerStatuses") or ():
         if (status.get("state") or {}).get("running") is not None:
             return status.get("resources") is not None
@@ -155,7 +155,7 @@ def _worth(amount: object) -> object:
 
 
 def _unresizable(resources: Json | None) -> Json:
-    """The immutable part of resources."""
+    """Return the immutable part of resources."""
     kept = {key: value for key, value in (resources or {}).items() if key not in _LISTS and value}
     for kind in _LISTS:
         rest = {name: amount for name, amount in ((resources or {}).get(kind) or {}).items() if name not in _RESIZABLE}
@@ -165,6 +165,6 @@ def _unresizable(resources: Json | None) -> Json:
 
 
 def _fixed(container: Json) -> Json:
-    """The immutable part of a container."""
+    """Return the immutable part of a container."""
     rest = {key: value for key, value in container.items() if key != "resources"}
     return {**rest, "resources": _unresizable(container.get("resources"))}

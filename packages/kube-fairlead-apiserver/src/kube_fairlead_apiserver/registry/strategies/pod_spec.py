@@ -69,7 +69,7 @@ def _default_container(container: Json) -> None:
 
 
 def _floats(image: str) -> bool:
-    """Whether an image's tag is `latest` or absent, so that it may change."""
+    """Return whether an image's tag is `latest` or absent, so that it may change."""
     if "@" in image:
         return False
     name = image.rpartition("/")[2]

@@ -171,7 +171,7 @@ def _resources(resources: Json, path: FieldPath) -> list[FieldError]:
 
 @functools.lru_cache(maxsize=1024)
 def _quantity(text: str) -> Quantity | None:
-    """A quantity, cached because pods use few different ones; None for an invalid one."""
+    """Return a quantity, cached because pods use few different ones; None for an invalid one."""
     try:
         return Quantity.parse(text)
     except QuantityError:

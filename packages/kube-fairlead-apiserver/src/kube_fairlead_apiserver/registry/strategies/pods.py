@@ -110,7 +110,7 @@ class PodStrategy(Strategy):
         return problems
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """A new pod."""
+        """Validate a new pod."""
         return validate_pod_spec(obj.get("spec") or {}, FieldPath("spec"))
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
@@ -118,7 +118,7 @@ class PodStrategy(Strategy):
         return validate_pod_spec(obj["spec"], FieldPath("spec")) + validate_pod_spec_update(obj["spec"], old["spec"])
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """The selectable fields."""
+        """Return the selectable fields."""
         spec = obj.get("spec") or {}
         status = obj.get("status") or {}
         return {
@@ -133,7 +133,7 @@ class PodStrategy(Strategy):
         }
 
     def grace_seconds(self, obj: Json, requested: int | None) -> int | None:
-        """The requested grace period, else the pod's; 0 for a pod that never ran or has ended."""
+        """Return the requested grace period, else the pod's; 0 for a pod that never ran or has ended."""
         spec = obj.get("spec") or {}
         if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
             return 0
@@ -162,7 +162,7 @@ def quality_of_service(spec: Json) -> str:
 
 
 def _counted(amounts: Json | None) -> dict[str, Quantity]:
-    """The quantities that count for the QoS class: only positive ones."""
+    """Return the quantities that count for the QoS class: only positive ones."""
     counted: dict[str, Quantity] = {}
     for name in _GUARANTEED_RESOURCES:
         with contextlib.suppress(QuantityError):

@@ -66,7 +66,7 @@ def _validate_rule(rule: Json, completions: int, path: FieldPath) -> list[FieldE
 
 
 def _count_indexes(text: str, completions: int) -> int:
-    """The number of indexes in a text such as `1,3-5`, which must be ascending."""
+    """Return the number of indexes in a text such as `1,3-5`, which must be ascending."""
     total, last = 0, None
     for interval in text.split(",") if text else ():
         first, end = _parse_interval(interval, completions)

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def template_labels(spec: Json) -> Json:
-    """The labels of the template."""
+    """Return the labels of the template."""
     labels: Json = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     return labels
 
@@ -69,7 +69,7 @@ def validate_selector(selector: Json | None, path: FieldPath, kind: str) -> list
 
 
 def is_readable(selector: Json | None) -> bool:
-    """Whether a selector is valid; a missing one selects nothing."""
+    """Return whether a selector is valid; a missing one selects nothing."""
     try:
         selectors.label_selector_from(selector or {})
     except selectors.SelectorError:
@@ -78,7 +78,7 @@ def is_readable(selector: Json | None) -> bool:
 
 
 def is_selected(selector: Json | None, spec: Json, path: FieldPath) -> list[FieldError]:
-    """What a workload makes, it must find again. A selector that is wrong in itself is another's complaint."""
+    """Validate that a selector matches the template's labels. An invalid selector is reported elsewhere."""
     labels = template_labels(spec)
     if not is_readable(selector):
         return []
@@ -95,15 +95,15 @@ class PodTemplateStrategy(Strategy):
     returns_deleted_object: bool = True
 
     def default(self, obj: Json) -> None:
-        """As in any workload."""
+        """Set the defaults of a template, as in any workload."""
         template = obj.setdefault("template", {})
         template.setdefault("metadata", {})
         default_pod_spec(template.setdefault("spec", {}))
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """As in any workload."""
+        """Validate the template, as in any workload."""
         return validate_template(obj["template"], FieldPath("template"))
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
-        """The template is what counts."""
+        """Return whether the template differs."""
         return bool(obj.get("template") != old.get("template"))

@@ -1,4 +1,4 @@
-"""How a service is reached: affinity, the ways in from outside, load balancers and how they find healthy nodes.
+"""Validation and defaults of a service's traffic: session affinity, external access, load balancers, health checks.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
     k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go,
@@ -42,18 +42,18 @@ _SPEC: Final = FieldPath("spec")
 
 
 def is_reachable(spec: Json) -> bool:
-    """Whether there is a way in from outside the cluster."""
+    """Return whether the service is reachable from outside the cluster."""
     kind = spec.get("type")
     return kind in WITH_NODE_PORTS or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def is_health_checked(spec: Json) -> bool:
-    """Whether the balancer must ask each node for endpoints of its own, at a port that is there for that."""
+    """Return whether the load balancer must check each node for local endpoints, at a port for that purpose."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
 def default_affinity(spec: Json) -> None:
-    """Clients are not remembered, or for three hours."""
+    """Default the session affinity: None, or ClientIP for three hours."""
     if not spec.get("sessionAffinity"):
         spec["sessionAffinity"] = "None"
     if spec["sessionAffinity"] == "None":
@@ -65,7 +65,7 @@ def default_affinity(spec: Json) -> None:
 
 
 def default_traffic(spec: Json) -> None:
-    """Any endpoint takes any request; for services that are in this cluster."""
+    """Default the traffic policies of services in this cluster: any endpoint serves any request."""
     spec.setdefault("internalTrafficPolicy", "Cluster")
     if is_reachable(spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
@@ -74,14 +74,14 @@ def default_traffic(spec: Json) -> None:
 
 
 def default_balancer_status(status: Json) -> None:
-    """The address of a balancer is where packets go, unless it says otherwise."""
+    """Default the ipMode of a load balancer's address: VIP."""
     for ingress in (status.get("loadBalancer") or {}).get("ingress") or ():
         if ingress.get("ip"):
             ingress.setdefault("ipMode", "VIP")
 
 
 def validate_traffic(spec: Json) -> list[FieldError]:
-    """Which endpoint a client reaches, by which way, and whether it stays the same one."""
+    """Validate the traffic policies, the session affinity and the external addresses."""
     problems = field_checks.one_of(spec, _SPEC, "sessionAffinity", ("ClientIP", "None"))
     seconds = ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds")
     if seconds is not None and not 0 < seconds <= _MAX_AFFINITY_SECONDS:
@@ -106,9 +106,12 @@ def validate_traffic(spec: Json) -> list[FieldError]:
 
 
 def _validate_balancer(spec: Json) -> list[FieldError]:
-    """What only a load balancer is asked for."""
+    """Validate the fields that only a load balancer has."""
     balanced = spec.get("type") == "LoadBalancer"
-    ranges, at = spec.get("loadBalancerSourceRanges") or (), _SPEC.child("LoadBalancerSourceRanges")  # Kubernetes' word
+    ranges, at = (
+        spec.get("loadBalancerSourceRanges") or (),
+        _SPEC.child("LoadBalancerSourceRanges"),
+    )  # Kubernetes' spelling
     problems = [FieldError.forbidden(at, _ONLY_BALANCED)] if ranges and not balanced else []
     for index, text in enumerate(ranges):
         problems += validate_range(text.strip(), at.index(index))
@@ -138,7 +141,7 @@ def validate_traffic_update(spec: Json, before: Json) -> list[FieldError]:
 
 
 def validate_balancer_status(spec: Json, status: Json) -> list[FieldError]:
-    """Where a balancer says that it can be reached."""
+    """Validate the addresses of a load balancer."""
     path = FieldPath("status", "loadBalancer", "ingress")
     found = (status.get("loadBalancer") or {}).get("ingress") or ()
     if found and spec.get("type") != "LoadBalancer":

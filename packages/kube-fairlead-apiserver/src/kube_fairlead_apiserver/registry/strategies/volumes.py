@@ -1,4 +1,4 @@
-"""Volumes: where the files come from, in pods and in PersistentVolumes; and the classes of those.
+"""Volume sources of pods and PersistentVolumes, and StorageClasses.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
     k8s.io/kubernetes@v1.36.4/pkg/registry/core/persistentvolume/strategy.go,
@@ -85,7 +85,7 @@ _PERSISTENT_SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "storageos": ("volumeName",),
     "csi": ("driver", "volumeHandle"),
 }
-# Sources with more to say about than whether something is missing.
+# Sources with more rules than required fields.
 _LOOKED_INTO: Final = frozenset({"ephemeral", "hostPath", "nfs"})
 _NAME_AND_SOURCE: Final = 2
 # The names that Kubernetes uses in these errors, where they are not the fields' own.
@@ -94,9 +94,9 @@ _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 
 
 def validate_volume_source(volume: Json, path: FieldPath) -> list[FieldError]:
-    """A pod's volume has exactly one source."""
+    """Validate that a pod's volume has exactly one source."""
     if len(volume) == _NAME_AND_SOURCE and not volume.keys() & _LOOKED_INTO:
-        # Nearly every volume of nearly every pod: nothing to say, so nothing to prepare for saying it.
+        # Almost every volume of a pod is valid, so nothing is prepared for an error.
         kind, source = next(((key, value) for key, value in volume.items() if key != "name"), ("", None))
         if isinstance(source, dict) and all(source.get(field) for field in _POD_SOURCES.get(kind, ())):
             return []
@@ -127,13 +127,13 @@ def _validate_sources(holder: Json, path: FieldPath, sources: dict[str, tuple[st
 
 
 class PersistentVolumeStrategy(Strategy):
-    """Volumes as data, with the defaults that clients read."""
+    """PersistentVolumes, with the defaults that clients read."""
 
     has_status: bool = True
     returns_deleted_object: bool = True
 
     def default(self, obj: Json) -> None:
-        """Retain what an administrator made by hand."""
+        """Default the reclaim policy: Retain."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
         spec.setdefault("volumeMode", "Filesystem")
@@ -141,11 +141,11 @@ class PersistentVolumeStrategy(Strategy):
             spec["hostPath"].setdefault("type", "")
 
     def prepare_create(self, obj: Json) -> None:
-        """A new volume waits to be looked at."""
+        """Set the phase of a new volume: Pending."""
         obj["status"] = {"phase": "Pending"}
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Storage of some size that comes from somewhere."""
+        """Validate the capacity, the access modes and the source."""
         spec = obj.get("spec") or {}
         modes, capacity = spec.get("accessModes") or [], spec.get("capacity") or {}
         problems = [
@@ -167,7 +167,7 @@ class PersistentVolumeStrategy(Strategy):
         return problems + field_checks.one_of(spec, _SPEC, "volumeMode", VOLUME_MODES)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Where the files are does not change under those who use them."""
+        """Validate a change: the source is immutable."""
         problems = self.validate(obj)
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
         if any(_lasting(spec, before, name) != before.get(name) for name in _PERSISTENT_SOURCES):
@@ -177,7 +177,7 @@ class PersistentVolumeStrategy(Strategy):
 
 
 def _lasting(spec: Json, before: Json, source: str) -> Json | None:
-    """A source without the one thing that may still be added to it."""
+    """Return a source without its one mutable field."""
     now: Json | None = spec.get(source)
     if source == "csi" and now and "controllerExpandSecretRef" not in (before.get("csi") or {}):
         return {field: value for field, value in now.items() if field != "controllerExpandSecretRef"}
@@ -190,7 +190,7 @@ class StorageClassStrategy(Strategy):
     returns_deleted_object: bool = True
 
     def default(self, obj: Json) -> None:
-        """Delete, and bind at once."""
+        """Default: reclaimPolicy Delete, volumeBindingMode Immediate."""
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
 
@@ -207,6 +207,6 @@ class StorageClassStrategy(Strategy):
         )
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Volumes of a class were made as the class says, and it goes on saying so."""
+        """Validate a change: parameters, provisioner and policies are immutable."""
         fixed = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
         return field_checks.changed(obj, old, FieldPath(), *fixed)

@@ -1,4 +1,4 @@
-"""Workloads: what Kubernetes fills in for their owners, and what they may not change later.
+"""Workloads: their defaults, their validation, and their immutable fields.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/apps/validation/validation.go,
     k8s.io/kubernetes@v1.36.4/pkg/apis/apps/v1/defaults.go,
@@ -34,7 +34,7 @@ _SPEC = FieldPath("spec")
 
 
 class _WorkloadStrategy(Strategy):
-    """What all workloads share: a template, a selector, a generation."""
+    """The common part of workloads: a template, a selector, a generation."""
 
     has_status: bool = True
     tracks_generation: bool = True
@@ -46,7 +46,7 @@ class _WorkloadStrategy(Strategy):
     counts: ClassVar[tuple[str, ...]] = ("replicas", "minReadySeconds")
 
     def default(self, obj: Json) -> None:
-        """The template's pod first, then the kind's own."""
+        """Set the defaults of the template's pod, then those of the kind."""
         spec = obj.setdefault("spec", {})
         template = spec.get("template")
         if isinstance(template, dict):
@@ -56,18 +56,18 @@ class _WorkloadStrategy(Strategy):
         self.default_spec(spec)
 
     def default_spec(self, spec: Json) -> None:
-        """The kind's own defaults."""
+        """Set the kind's own defaults."""
 
     def prepare_create(self, obj: Json) -> None:
-        """Status is for the controller; Kubernetes shows it empty, not absent."""
+        """Replace the status by an empty one, which only the controller writes."""
         obj["status"] = self.empty_status()
 
     def empty_status(self) -> Json:
-        """The status of a workload that no controller has seen."""
+        """Return the status of a workload before its controller has seen it."""
         return {}
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """The selector must select the template's pods, which must be pods that never end."""
+        """Validate the selector, which must match the template's labels, and the template."""
         spec = obj.get("spec") or {}
         problems = field_checks.not_negative(spec, _SPEC, *self.counts)
         problems += self.validate_selector(spec)
@@ -75,12 +75,12 @@ class _WorkloadStrategy(Strategy):
         return problems + self.validate_rollout(spec)
 
     def validate_pods(self, template: Json, path: FieldPath) -> list[FieldError]:
-        """The pods that it makes."""
+        """Validate the pod template."""
         problems = templates.validate_template(template, path)
         return problems + templates.validate_endless(template, path, self.runs_as)
 
     def validate_selector(self, spec: Json) -> list[FieldError]:
-        """Which pods are its own."""
+        """Validate the selector."""
         selector, path = spec.get("selector"), _SPEC.child("selector")
         problems = templates.validate_selector(selector, path, self.selects_as)
         if not templates.is_readable(selector):
@@ -88,12 +88,12 @@ class _WorkloadStrategy(Strategy):
         return problems + templates.is_selected(selector, spec, _SPEC)
 
     def validate_rollout(self, spec: Json) -> list[FieldError]:
-        """How a change of the template reaches the pods; the kind's own rules."""
+        """Validate the update strategy; the kind's own rules."""
         del spec
         return []
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """What was selected at the beginning stays."""
+        """Validate a change: the selector is immutable."""
         return self.validate(obj) + field_checks.changed(
             obj.get("spec") or {}, old.get("spec") or {}, _SPEC, "selector"
         )
@@ -105,12 +105,12 @@ class DeploymentStrategy(_WorkloadStrategy):
     metadata_kept_by_status = ("labels",)
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
-        """Annotations count too, for they are copied to the ReplicaSets."""
+        """Return whether spec or annotations differ: annotations are copied to the ReplicaSets."""
         annotations = obj["metadata"].get("annotations")
         return super().generation_changed(obj, old) or annotations != old["metadata"].get("annotations")
 
     def default_spec(self, spec: Json) -> None:
-        """One replica, rolled a quarter at a time."""
+        """Default: one replica, RollingUpdate with 25 percent."""
         spec.setdefault("replicas", 1)
         strategy = spec.setdefault("strategy", {})
         strategy.setdefault("type", "RollingUpdate")
@@ -122,7 +122,7 @@ class DeploymentStrategy(_WorkloadStrategy):
         spec.setdefault("progressDeadlineSeconds", 600)
 
     def validate_rollout(self, spec: Json) -> list[FieldError]:
-        """Something must give way when a template changes, and progress be possible in the time for it."""
+        """Validate the update strategy and the deadlines: maxSurge and maxUnavailable may not both be 0."""
         strategy, path = spec.get("strategy") or {}, _SPEC.child("strategy")
         rolling, at = strategy.get("rollingUpdate"), path.child("rollingUpdate")
         problems: list[FieldError] = []
@@ -157,15 +157,15 @@ class ReplicaSetStrategy(_WorkloadStrategy):
     selectable = frozenset({"status.replicas"})
 
     def default_spec(self, spec: Json) -> None:
-        """One replica."""
+        """Default: one replica."""
         spec.setdefault("replicas", 1)
 
     def empty_status(self) -> Json:
-        """Replicas are always counted."""
+        """Return the status with its required field replicas."""
         return {"replicas": 0}
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """How many replicas there are."""
+        """Return the number of replicas."""
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
 
 
@@ -176,7 +176,7 @@ class ReplicationControllerStrategy(_WorkloadStrategy):
     selectable = frozenset({"status.replicas"})
 
     def default(self, obj: Json) -> None:
-        """One replica of what the template says, by whose labels it selects and is found."""
+        """Default: one replica, and the template's labels as selector and labels."""
         super().default(obj)
         spec = obj["spec"]
         spec.setdefault("replicas", 1)
@@ -187,15 +187,15 @@ class ReplicationControllerStrategy(_WorkloadStrategy):
             obj["metadata"]["labels"] = dict(labels)
 
     def empty_status(self) -> Json:
-        """Replicas are always counted."""
+        """Return the status with its required field replicas."""
         return {"replicas": 0}
 
     def validate_pods(self, template: Json, path: FieldPath) -> list[FieldError]:
-        """Of all workloads, only this one's template is optional in its schema."""
+        """Validate the template, which is required although its schema has it as optional."""
         return super().validate_pods(template, path) if template else [FieldError.required(path, "")]
 
     def validate_selector(self, spec: Json) -> list[FieldError]:
-        """A bare map is what a full selector calls its labels."""
+        """Validate the selector, a plain map of labels."""
         if not spec.get("selector"):
             return [FieldError.required(_SPEC.child("selector"), "")]
         if not spec.get("template"):
@@ -203,12 +203,12 @@ class ReplicationControllerStrategy(_WorkloadStrategy):
         return templates.is_selected({"matchLabels": spec["selector"]}, spec, _SPEC)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Unlike the others', its selector may change."""
+        """Validate a change: unlike in other workloads, the selector may change."""
         del old
         return self.validate(obj)
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """How many replicas there are."""
+        """Return the number of replicas."""
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
 
 
@@ -220,7 +220,7 @@ class StatefulSetStrategy(_WorkloadStrategy):
     unreadable: ClassVar[str] = ""
 
     def default_spec(self, spec: Json) -> None:
-        """One replica, one after another, each with claims of its own."""
+        """Default: one replica, OrderedReady, RollingUpdate, claims that are retained."""
         spec.setdefault("serviceName", "")
         for claim in spec.get("volumeClaimTemplates") or ():
             claim.setdefault("apiVersion", "v1")
@@ -236,11 +236,11 @@ class StatefulSetStrategy(_WorkloadStrategy):
         spec.setdefault("persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"})
 
     def empty_status(self) -> Json:
-        """Replicas are always counted."""
+        """Return the status with its required fields."""
         return {"replicas": 0, "availableReplicas": 0}
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """A new one; the claims' templates never change, so they are looked at once."""
+        """Validate a new StatefulSet; the claim templates are immutable, so they are validated once."""
         spec = obj.get("spec") or {}
         problems = self._validate_own(obj)
         if spec.get("serviceName"):
@@ -257,14 +257,14 @@ class StatefulSetStrategy(_WorkloadStrategy):
         claims = [_as_volume(claim) for claim in spec.get("volumeClaimTemplates") or ()]
         if not claims:
             return super().validate(obj)
-        # Containers mount the claims to come by their names, as if they were volumes of the template.
+        # Containers mount the future claims by their names, as if they were volumes of the template.
         template = spec.get("template") or {}
         pod = template.get("spec") or {}
         full = {**template, "spec": {**pod, "volumes": _with_claims(pod.get("volumes") or [], claims)}}
         return super().validate({**obj, "spec": {**spec, "template": full}})
 
     def validate_rollout(self, spec: Json) -> list[FieldError]:
-        """How pods are replaced, and what becomes of their claims."""
+        """Validate the update strategy and the retention of claims."""
         policy, path = spec.get("podManagementPolicy"), _SPEC.child("podManagementPolicy")
         problems: list[FieldError] = []
         if policy not in _ORDERS:
@@ -287,7 +287,7 @@ class StatefulSetStrategy(_WorkloadStrategy):
         return problems + field_checks.not_negative(spec.get("ordinals") or {}, _SPEC.child("ordinals"), "start")
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Only what its controller can carry out changes."""
+        """Validate a change: only the fields that the controller can apply are mutable."""
         problems = self._validate_own(obj)
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
         if any(spec.get(field) != before.get(field) for field in (spec.keys() | before.keys()) - _MUTABLE):
@@ -331,12 +331,12 @@ class DaemonSetStrategy(_WorkloadStrategy):
     counts: ClassVar[tuple[str, ...]] = ("minReadySeconds", "revisionHistoryLimit")
 
     def prepare_create(self, obj: Json) -> None:
-        """The first of its templates."""
+        """Set the template generation to 1."""
         super().prepare_create(obj)
         _number_template(obj, "1")
 
     def prepare_update(self, obj: Json, old: Json) -> None:
-        """Count its templates, as DaemonSets did before they had revisions."""
+        """Increase the template generation with a changed template."""
         super().prepare_update(obj, old)
         before = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION) or "0"
         template = {**obj, "spec": {"template": (obj.get("spec") or {}).get("template")}}
@@ -345,7 +345,7 @@ class DaemonSetStrategy(_WorkloadStrategy):
         _number_template(obj, str(int(before) + changed) if before.isdecimal() else before)
 
     def default_spec(self, spec: Json) -> None:
-        """One node at a time."""
+        """Default: RollingUpdate, one node at a time."""
         strategy = spec.setdefault("updateStrategy", {})
         strategy.setdefault("type", "RollingUpdate")
         if strategy["type"] == "RollingUpdate":
@@ -355,11 +355,11 @@ class DaemonSetStrategy(_WorkloadStrategy):
         spec.setdefault("revisionHistoryLimit", 10)
 
     def empty_status(self) -> Json:
-        """These four are always counted."""
+        """Return the status with its four required fields."""
         return {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
 
     def validate_selector(self, spec: Json) -> list[FieldError]:
-        """A missing selector is accepted by itself, but it does not match the template's labels."""
+        """Validate the selector. A missing one is accepted by itself, but it does not match the template's labels."""
         selector = spec.get("selector")
         problems = templates.is_selected(selector, spec, _SPEC)
         if selector is not None:
@@ -367,7 +367,7 @@ class DaemonSetStrategy(_WorkloadStrategy):
         return problems
 
     def validate_rollout(self, spec: Json) -> list[FieldError]:
-        """Either there is one pod too few for a while, or one too many."""
+        """Validate the update strategy: either maxUnavailable or maxSurge is positive."""
         strategy, path = spec.get("updateStrategy") or {}, _SPEC.child("updateStrategy")
         if strategy.get("type") == "OnDelete":
             return []

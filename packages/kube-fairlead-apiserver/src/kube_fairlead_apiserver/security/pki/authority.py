@@ -1,4 +1,4 @@
-"""The server's own certificate authority, and the certificates it signs. Keys are P-256."""
+"""The server's certificate authority, and the certificates that it signs. Keys are P-256."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["Authority", "Span", "validity"]
 _AUTHORITY_YEARS = 10
 _LEAF_DAYS = 365
 _RENEW_BEFORE = dt.timedelta(days=30)
-_AUTHORITY_RENEW_BEFORE = dt.timedelta(days=_LEAF_DAYS)  # certificates that it signs today must not outlive it
-_MAX_NAME_BYTES = 64  # X.509's bound for a CN and an O
+_AUTHORITY_RENEW_BEFORE = dt.timedelta(days=_LEAF_DAYS)  # certificates that it signs must not outlive it
+_MAX_NAME_BYTES = 64  # X.509's limit for a CN and an O
 _BACKDATE = dt.timedelta(hours=1)  # clients' clocks may be behind
 _PROGRAM_EXISTS_SINCE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)  # an earlier clock is wrong
 
-# From when to when a certificate is valid.
+# The time span in which a certificate is valid.
 Span = tuple[dt.datetime, dt.datetime]
 
 
 def validity(now: dt.datetime, lasts: dt.timedelta, old: Span | None = None) -> Span:
-    """The validity of a new certificate, given the one that it replaces.
+    """Return the validity of a new certificate, given the one that it replaces.
 
     A machine may start with a clock that is years off, and correct it while the server runs. So a clock outside of the
     old certificate's validity may be wrong: the new certificate is valid by both.
@@ -62,7 +62,10 @@ class Authority:
 
     @classmethod
     def open(cls, folder: Path, clock: Clock, randomness: Randomness) -> Authority:
-        """The authority of this folder; a new one if there is none. An incomplete one is rejected, never replaced."""
+        """Open the authority of this folder, or create one if there is none.
+
+        An incomplete one is rejected, never replaced.
+        """
         certificate_pem = read_private(folder / "ca.crt")
         key_pem = read_private(folder / "ca.key")
         if certificate_pem is None and key_pem is None:
@@ -129,7 +132,7 @@ class Authority:
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def serving(self, names: Sequence[str]) -> tuple[Path, Path]:
-        """Certificate and key files for serving under these DNS names and addresses; renewed when they change."""
+        """Return certificate and key files for these DNS names and addresses; they are renewed when those change."""
         certificate_file, key_file = self._folder / "apiserver.crt", self._folder / "apiserver.key"
         alternatives = [_alternative(name) for name in dict.fromkeys(names)]
         if not self._still_good(certificate_file, key_file, alternatives):
@@ -139,7 +142,7 @@ class Authority:
                 x509.SubjectAlternativeName(alternatives),
                 old=read_private(certificate_file),
             )
-            write_private(key_file, issued.key, durable=False)  # a torn one is found out, and made anew
+            write_private(key_file, issued.key, durable=False)  # a partly written one is detected, and created again
             write_private(certificate_file, issued.certificate, durable=False)
         return certificate_file, key_file
 
@@ -162,7 +165,7 @@ class Authority:
         )
 
     def good_between(self, certificates: Sequence[bytes]) -> tuple[dt.datetime, dt.datetime]:
-        """From when to when these and the authority's own need not be made anew."""
+        """Return the time span in which these certificates and the authority's own need no renewal."""
         found = [x509.load_pem_x509_certificate(pem) for pem in certificates]
         own = self._certificate
         return (
@@ -174,7 +177,10 @@ class Authority:
         )
 
     def client(self, user: str, groups: Sequence[str] = (), *, old: bytes | None = None) -> Credentials:
-        """Credentials for a user: the name is the CN, the groups are Os. ``old``: the certificate they replace."""
+        """Return credentials of a user: the name is the CN, the groups are Os. ``old``.
+
+        The certificate that they replace.
+        """
         for text in (user, *groups):
             if not 1 <= len(text.encode()) <= _MAX_NAME_BYTES:
                 raise PkiError(f"{text!r} cannot be in a certificate: a name has 1 to {_MAX_NAME_BYTES} bytes there")
@@ -222,7 +228,7 @@ def _span(certificate: x509.Certificate | None) -> Span | None:
 
 
 def _read_span(pem: bytes | None) -> Span | None:
-    """Of a derived file, which may be damaged: it is being replaced."""
+    """Return the validity of a certificate file, which may be damaged: it is being replaced."""
     try:
         return None if pem is None else _span(x509.load_pem_x509_certificate(pem))
     except ValueError:
@@ -244,7 +250,7 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _serial(randomness: Randomness) -> int:
-    """A positive number of at most 20 bytes, as RFC 5280 wants it."""
+    """Return a positive number of at most 20 bytes, as RFC 5280 requires."""
     return int.from_bytes(randomness.token_bytes(19), "big") or 1
 
 

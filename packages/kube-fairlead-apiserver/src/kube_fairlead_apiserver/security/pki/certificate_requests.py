@@ -1,4 +1,4 @@
-"""Requests for certificates, as their signers read them.
+"""Reads certificate signing requests as their signers do.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/helpers.go
 """
@@ -16,7 +16,7 @@ _BLOCK = re.compile(
 
 
 class InvalidCertificateRequest(ValueError):
-    """Raised for what cannot be signed; the message says why."""
+    """Raised for a request that cannot be signed; the message says why."""
 
 
 def request_organizations(pem: bytes) -> list[str]:
@@ -28,7 +28,7 @@ def request_organizations(pem: bytes) -> list[str]:
     Raises:
         InvalidCertificateRequest: it is no request, or not signed by the key that it asks a certificate for.
     """
-    from cryptography import x509  # not before it is needed: the server is ready without
+    from cryptography import x509  # imported at its first use: the server starts without it
     from cryptography.x509.oid import NameOID
 
     found = _BLOCK.fullmatch(pem.replace(b"\r\n", b"\n"))

@@ -1,4 +1,7 @@
-"""What the parts of the PKI hand to each other. Light: it is loaded at every start, what makes keys is not."""
+"""Types that the parts of the PKI exchange. Cheap to import.
+
+Every start loads it, but not the code that creates keys.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ __all__ = ["Credentials", "PkiError"]
 
 
 class PkiError(Exception):
-    """Raised when what is in the folder cannot be used; the message names the file and says what to do."""
+    """Raised when a file of the folder is unusable; the message names the file and says what to do."""
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -18,4 +21,4 @@ class Credentials(msgspec.Struct, frozen=True):
     key: bytes
 
     def __repr__(self) -> str:
-        return f"Credentials(certificate={self.certificate!r})"  # keys do not get into logs
+        return f"Credentials(certificate={self.certificate!r})"  # keys never appear in logs

@@ -1,4 +1,7 @@
-"""How JOSE writes bytes, and what it asks of a key. Light: it is loaded at every start, what holds keys is not."""
+"""JOSE's encoding of bytes, and the interface of a signing key. Cheap to import.
+
+Every start loads it, but not the keys.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +16,34 @@ class TokenKey(Protocol):
 
     @property
     def algorithm(self) -> str:
-        """Its name in JOSE."""
+        """The algorithm's name in JOSE."""
         ...
 
     @property
     def key_id(self) -> str:
-        """Identifies the key."""
+        """The identifier of the key."""
         ...
 
     def sign(self, message: bytes) -> bytes:
-        """The signature in JOSE's form."""
+        """Return the signature in JOSE's form."""
         ...
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Whether the signature is this key's."""
+        """Return whether the signature is this key's."""
         ...
 
     def jwk(self) -> dict[str, Any]:
-        """The public key as a JSON Web Key."""
+        """Return the public key as a JSON Web Key."""
         ...
 
 
 def base64url(data: bytes) -> str:
-    """Base64 for URLs, without padding."""
+    """Encode as base64 for URLs, without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def from_base64url(text: str) -> bytes:
-    """The reverse; ValueError if it is not base64 or has padding."""
+    """Decode base64 for URLs; ValueError if it is not base64 or has padding."""
     if not text.isascii() or any(char in text for char in "=+/"):
         raise ValueError("not unpadded base64url")
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -1,7 +1,7 @@
 """The keys of one server on disk.
 
-What makes and checks them takes long to load, so it is loaded only when there is something to make or to check. A
-record beside the keys says which files were checked, for which names, and until when that holds.
+The code that creates and verifies them takes long to import, so it is imported only when there is something to create
+or to verify. A record beside the keys says which files were verified, for which names, and until when that holds.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _FILES = ("ca.crt", "ca.key", "apiserver.crt", "apiserver.key", "admin.crt", "ad
 
 
 class Keyring(msgspec.Struct, frozen=True):
-    """Where the server's keys are, and who is its administrator."""
+    """The paths of the server's keys, and the credentials of its administrator."""
 
     authority: Path
-    certificate_pem: bytes  # the authority's, by which clients know the server
+    certificate_pem: bytes  # the authority's certificate, by which clients verify the server
     certificate: Path
     key: Path
     administrator: Credentials
@@ -48,7 +48,7 @@ class Keyring(msgspec.Struct, frozen=True):
 
 
 class _DeferredKey:
-    """The key for tokens, read when the first token is made or shown."""
+    """The key for tokens, read when the first token is issued or the public key is requested."""
 
     def __init__(self, pem: bytes) -> None:
         self._pem = pem
@@ -84,7 +84,7 @@ class _Record(msgspec.Struct):
 
 
 def open_keyring(folder: Path, names: Sequence[str], clock: Clock, randomness: Randomness) -> Keyring:
-    """The keys of this folder, good for serving under these names; what is missing or due is made."""
+    """Open the keys of this folder for serving under these names; create those that are missing or due."""
     found = _read(folder)
     if not _is_checked(folder, found, names, clock.now()):
         found = _make_and_check(folder, names, clock, randomness)
@@ -115,11 +115,11 @@ def make_meanwhile(
         data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         open_keyring(folder, names, clock, randomness)
     finally:
-        os._exit(0)  # not a word, and none of the clean-up that is the caller's
+        os._exit(0)  # without output, and without the clean-up of the parent process
 
 
 def serving_names(bind_address: str, others: Sequence[str] = ()) -> list[str]:
-    """The names that a server answers to: its address, this machine's name, and its service in the cluster."""
+    """Return the names of a server: its address, this machine's name, and its service in the cluster."""
     names = ["127.0.0.1", "::1", "localhost", socket.gethostname()]
     if bind_address not in {"0.0.0.0", "::", ""}:  # noqa: S104 - compared, not bound
         names.append(bind_address)
@@ -156,7 +156,7 @@ def _make_and_check(folder: Path, names: Sequence[str], clock: Clock, randomness
     SigningKey.open(folder / _SIGNING_KEY)
     authority.serving(names)
     admin = authority.client("kubernetes-admin", ["system:masters"], old=read_private(folder / "admin.crt"))
-    # What a crash takes of these is missed at the next start, and made anew.
+    # If a crash loses these files, the next start creates them again.
     write_private(folder / "admin.key", admin.key, durable=False)
     write_private(folder / "admin.crt", admin.certificate, durable=False)
     found = _read(folder)

@@ -1,6 +1,6 @@
-"""PEM as Go reads it, and what is wrong with certificates in it.
+"""Parses PEM as Go does, and validates the certificates in it.
 
-Go takes the last BEGIN line before each END line, passes over text around blocks, and over blocks that it cannot read.
+Go uses the last BEGIN line before each END line, and skips text around blocks and malformed blocks.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/validation/validation.go
 """
@@ -24,7 +24,7 @@ _LONG_FORM = 0x80
 
 
 class Block(msgspec.Struct, frozen=True):
-    """What stands between one BEGIN and its END."""
+    """The content between one BEGIN line and its END line."""
 
     kind: bytes
     has_headers: bool
@@ -32,7 +32,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 def pem_blocks(data: bytes) -> Iterator[Block]:
-    """Every block that can be read."""
+    """Return every well-formed block."""
     begun = 0
     while (end := data.find(_END, begun)) >= 0:
         block = _read_block(data, begun, end)
@@ -63,7 +63,7 @@ def _read_block(data: bytes, begun: int, end: int) -> Block | None:
 
 
 def certificates_fault(data: bytes) -> str:
-    """What is wrong with a chain of certificates; empty when nothing is."""
+    """Return the error of a chain of certificates; empty when it is valid."""
     count = 0
     for block in pem_blocks(data):
         if block.kind != b"CERTIFICATE":
@@ -78,7 +78,7 @@ def certificates_fault(data: bytes) -> str:
 
 
 def _der_fault(content: bytes) -> str:
-    from cryptography import x509  # not before it is needed: the server is ready without
+    from cryptography import x509  # imported at its first use: the server starts without it
 
     if not content:
         return "found CERTIFICATE PEM block containing 0 certificates"
@@ -93,7 +93,7 @@ def _der_fault(content: bytes) -> str:
 
 
 def _der_size(content: bytes) -> int:
-    """How many bytes the first value has, its head included; all there are when that is not said."""
+    """Return the number of bytes of the first value, its head included; all bytes when its length is not given."""
     if len(content) < 2 or content[0] != _SEQUENCE:
         return len(content)
     if content[1] < _LONG_FORM:

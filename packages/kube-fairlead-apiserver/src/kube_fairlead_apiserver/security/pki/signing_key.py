@@ -1,4 +1,4 @@
-"""The key that signs service account tokens, in the terms of JOSE: ES256, or RS256 if the folder has an RSA key.
+"""The key that signs service account tokens, for JOSE: ES256, or RS256 if the folder has an RSA key.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/serviceaccount/jwt.go
 """
@@ -23,7 +23,7 @@ _COORDINATE_BYTES = 32
 
 
 class SigningKey:
-    """Signs, and verifies what it signed. `key_id` identifies the key, derived as in Kubernetes."""
+    """Signs tokens and verifies its own signatures. `key_id` identifies the key, derived as in Kubernetes."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> None:
         self._key = key
@@ -35,7 +35,7 @@ class SigningKey:
 
     @classmethod
     def read(cls, pem: bytes) -> SigningKey:
-        """A key that was checked before."""
+        """Read a key that was verified before."""
         found = serialization.load_pem_private_key(pem, password=None)
         if not isinstance(found, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
             raise PkiError("a key for service account tokens must be a P-256 or an RSA key")
@@ -43,7 +43,7 @@ class SigningKey:
 
     @classmethod
     def open(cls, path: Path) -> SigningKey:
-        """The key in this file, or a new one. It must outlive restarts, else every token dies with the process."""
+        """Read the key of this file, or create it. It persists over restarts, so that tokens stay valid."""
         pem = read_private(path)
         if pem is None:
             key = ec.generate_private_key(ec.SECP256R1())
@@ -65,14 +65,14 @@ class SigningKey:
         raise PkiError(f"{path} must hold a P-256 or an RSA key")
 
     def sign(self, message: bytes) -> bytes:
-        """The signature in JOSE's form."""
+        """Return the signature in JOSE's form."""
         if isinstance(self._key, rsa.RSAPrivateKey):
             return self._key.sign(message, padding.PKCS1v15(), hashes.SHA256())
         r, s = utils.decode_dss_signature(self._key.sign(message, ec.ECDSA(hashes.SHA256())))
         return r.to_bytes(_COORDINATE_BYTES, "big") + s.to_bytes(_COORDINATE_BYTES, "big")
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Whether the signature is this key's."""
+        """Return whether the signature is this key's."""
         try:
             if isinstance(self._key, rsa.RSAPrivateKey):
                 self._key.public_key().verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
@@ -87,7 +87,7 @@ class SigningKey:
         return True
 
     def jwk(self) -> dict[str, Any]:
-        """The public key as a JSON Web Key."""
+        """Return the public key as a JSON Web Key."""
         common = {"use": "sig", "kid": self.key_id, "alg": self.algorithm}
         if isinstance(self._key, rsa.RSAPrivateKey):
             public = self._key.public_key().public_numbers()

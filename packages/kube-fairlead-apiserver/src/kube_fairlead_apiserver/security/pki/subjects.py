@@ -1,4 +1,4 @@
-"""Who a client certificate is for.
+"""Reads the user of a client certificate.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/authentication/request/x509/x509.go
 """
@@ -13,8 +13,8 @@ __all__ = ["certificate_subject"]
 
 @functools.lru_cache(maxsize=4096)
 def certificate_subject(certificate: bytes) -> tuple[str, tuple[str, ...], str]:
-    """The CN, the Os and the SHA-256 fingerprint of a DER certificate, whose chain TLS has verified already."""
-    # Loaded with the first such client: a server starts in less time and memory without.
+    """Return the CN, the Os and the SHA-256 fingerprint of a DER certificate, whose chain TLS has verified."""
+    # Imported with the first such client, to save time and memory at start-up.
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 

@@ -117,7 +117,7 @@ class _Ready:
             yield self
 
     def on(self, node: str) -> int:
-        """The number of ready pods on a node."""
+        """Return the number of ready pods on a node."""
         return sum(pod.spec.node_name == node for pod in self._ready())
 
     async def until(self, number: int) -> None:

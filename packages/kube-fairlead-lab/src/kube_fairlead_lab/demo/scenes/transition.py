@@ -136,6 +136,6 @@ async def until(changes: AsyncIterator[object], state: str) -> LifecycleEvent:
 
 
 async def state_of(context: SceneContext, node: str) -> str:
-    """The reason of the Node's lifecycle condition."""
+    """Return the reason of the Node's lifecycle condition."""
     condition = (await context.client.of(Node).get(node)).condition(CONDITION_LIFECYCLE_TRANSITION)
     return "" if condition is None else condition.reason

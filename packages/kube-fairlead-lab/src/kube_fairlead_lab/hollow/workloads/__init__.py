@@ -18,7 +18,7 @@ __all__ = ["workload_controllers"]
 
 
 def workload_controllers(caches: Caches) -> list[Controller]:
-    """All workload controllers, on shared caches."""
+    """Return all workload controllers, on shared caches."""
     return [
         deployments(caches),
         replica_sets(caches),

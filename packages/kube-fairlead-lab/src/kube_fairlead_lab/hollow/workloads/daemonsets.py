@@ -32,7 +32,7 @@ _TOLERATED = (
 
 
 def daemon_sets(caches: Caches) -> Controller:
-    """The controller, for a manager to run."""
+    """Return the controller, for a manager to run."""
 
     async def run(context: Context) -> None:
         await _DaemonSets(context, caches).run()

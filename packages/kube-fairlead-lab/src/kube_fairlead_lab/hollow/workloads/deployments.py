@@ -32,7 +32,7 @@ _HASH_LABEL = "pod-template-hash"
 
 
 def deployments(caches: Caches) -> Controller:
-    """The controller, for a manager to run."""
+    """Return the controller, for a manager to run."""
 
     async def run(context: Context) -> None:
         await _Deployments(context, caches).run()

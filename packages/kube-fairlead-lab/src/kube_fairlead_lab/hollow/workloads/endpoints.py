@@ -28,7 +28,7 @@ _ENDPOINTS_MAX = 1000
 
 
 def endpoint_slices(caches: Caches) -> Controller:
-    """The controller, for a manager to run."""
+    """Return the controller, for a manager to run."""
 
     async def run(context: Context) -> None:
         await _EndpointSlices(context, caches).run()
@@ -37,7 +37,7 @@ def endpoint_slices(caches: Caches) -> Controller:
 
 
 def endpoints_of(pods: list[Pod], zones: dict[str, str], *, publish_not_ready: bool = False) -> list[dict[str, Any]]:
-    """The endpoints of pods. A terminating pod may be serving, but is not ready."""
+    """Return the endpoints of pods. A terminating pod may be serving, but is not ready."""
     found = []
     for pod in sorted(pods, key=lambda one: one.name):
         if not pod.status.pod_ip or pod.finished:

@@ -60,7 +60,7 @@ class OwnedPods(Generic[_O]):
             await self._context.reconcile(self.queue, reconcile)
 
     def of(self, owner: _O) -> list[Pod]:
-        """The pods of one owner, including new ones."""
+        """Return the pods of one owner, including new ones."""
         now = self.client.clock.monotonic()
         seen = self._caches.pods.store.by_index(BY_CONTROLLER, owner.uid)
         for key, (_, since) in list(self._unseen.items()):
@@ -108,13 +108,13 @@ class OwnedPods(Generic[_O]):
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether a pod is ready and not being deleted."""
+    """Return whether a pod is ready and not being deleted."""
     condition = pod.condition("Ready")
     return not pod.deleting and condition is not None and condition.status == "True"
 
 
 def owner_reference(owner: KubeObject) -> dict[str, Any]:
-    """The owner reference to a controller."""
+    """Return the owner reference to a controller."""
     return {
         "apiVersion": owner.api_version,
         "kind": owner.kind,
@@ -126,7 +126,7 @@ def owner_reference(owner: KubeObject) -> dict[str, Any]:
 
 
 def pod_from(owner: KubeObject, *, metadata: dict[str, Any]) -> dict[str, Any]:
-    """A pod by the owner's template, with unknown fields, too."""
+    """Return a pod by the owner's template, with unknown fields, too."""
     template = wire.to_dict(owner)["spec"]["template"]
     labels = (template.get("metadata") or {}).get("labels") or {}
     annotations = (template.get("metadata") or {}).get("annotations") or {}

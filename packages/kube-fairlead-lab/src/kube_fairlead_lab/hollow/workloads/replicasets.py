@@ -20,7 +20,7 @@ _BURST = 20
 
 
 def replica_sets(caches: Caches) -> Controller:
-    """The controller, for a manager to run."""
+    """Return the controller, for a manager to run."""
 
     async def run(context: Context) -> None:
         pods: OwnedPods[ReplicaSet] = OwnedPods(context, caches, ReplicaSet)
@@ -65,7 +65,7 @@ async def _reconcile(pods: OwnedPods[ReplicaSet], owner: ReplicaSet) -> float | 
 
 
 def to_delete(pods: list[Pod], count: int) -> list[Pod]:
-    """The surplus pods to delete: unassigned ones first, then unready ones, then the youngest."""
+    """Return the surplus pods to delete: unassigned ones first, then unready ones, then the youngest."""
     ranked = sorted(
         pods,
         key=lambda pod: (

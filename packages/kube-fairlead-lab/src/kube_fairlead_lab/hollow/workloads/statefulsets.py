@@ -16,7 +16,7 @@ __all__ = ["stateful_sets"]
 
 
 def stateful_sets(caches: Caches) -> Controller:
-    """The controller, for a manager to run."""
+    """Return the controller, for a manager to run."""
 
     async def run(context: Context) -> None:
         pods: OwnedPods[StatefulSet] = OwnedPods(context, caches, StatefulSet)

@@ -79,7 +79,7 @@ class SimCloud(FakeCloud):
         return found
 
     async def list_routes(self, cluster_name: str, nodes: Sequence[Node]) -> Sequence[Route]:
-        """The route table."""
+        """Return the route table."""
         await self._receive_request()
         return await super().list_routes(cluster_name, nodes)
 
@@ -100,11 +100,11 @@ class SimCloud(FakeCloud):
         await super().delete_route(cluster_name, route)
 
     def _owns_or_owned(self, node: Node) -> bool:
-        """Whether the node's id is or was a machine of this cloud."""
+        """Return whether the node's id is or was a machine of this cloud."""
         return node.spec.provider_id == f"{self._platform}://{node.name}" and node.name in self.back_at
 
     async def exists(self, provider_id: str, node: Node) -> bool:
-        """Whether a machine with this id exists when the request arrives."""
+        """Return whether a machine with this id exists when the request arrives."""
         self._check([provider_id])
         await self._receive_request()
         if CloudFault.CONFUSED in self.troubles:

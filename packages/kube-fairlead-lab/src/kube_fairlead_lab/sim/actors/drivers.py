@@ -46,7 +46,7 @@ class DriverRelease:
         self.number = 0
 
     def offered(self, node_name: str) -> tuple[OfferedTransition, ...]:
-        """The transitions of this version on a node."""
+        """Return the transitions of this version on a node."""
         found = [
             OfferedTransition(name="reboot", start="Rebooting", end="Rebooted", sla="90s"),
             OfferedTransition(name="patch", start="Patching", end="Patched", sla="10m"),
@@ -133,7 +133,7 @@ class ControllerManagerDriver(NodeDriver):
 
 
 def worker(node_name: str, release: DriverRelease) -> Callable[[DriverHost, ProcessRun], sdk.Driver]:
-    """A driver of the version that is current when it starts."""
+    """Return a driver of the version that is current when it starts."""
 
     def make(host: DriverHost, life: ProcessRun) -> sdk.Driver:
         made = NodeDriver(host, life)
@@ -144,7 +144,7 @@ def worker(node_name: str, release: DriverRelease) -> Callable[[DriverHost, Proc
 
 
 def drainer(node_name: str) -> Callable[[DriverHost, ProcessRun], sdk.Driver]:
-    """The real drain driver of a node. Its transitions have an SLA here, so that every drain ends."""
+    """Return the real drain driver of a node. Its transitions have an SLA here, so that every drain ends."""
 
     def make(host: DriverHost, life: ProcessRun) -> sdk.Driver:
         made = DrainDriver(host.environment.client(life), node_name=node_name)
@@ -232,7 +232,7 @@ class DriverHost:
     # ---- the channels that the agent calls
 
     async def get_info(self) -> PluginInfo:
-        """The driver's name and versions."""
+        """Return the driver's name and versions."""
 
         async def info(_service: Service) -> PluginInfo:
             return PluginInfo(
@@ -255,7 +255,7 @@ class DriverHost:
         await self._call(heard)
 
     async def get_transitions(self, node_name: str) -> Sequence[OfferedTransition]:
-        """The transitions of the driver."""
+        """Return the transitions of the driver."""
         return await self._call(lambda service: service.get_transitions(node_name))
 
     async def start(self, work: Work, *, timeout_seconds: float | None = None) -> Reached:

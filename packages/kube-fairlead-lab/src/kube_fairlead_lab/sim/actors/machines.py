@@ -101,7 +101,7 @@ class SimMachine:
         return f"{self.node_name}-boot-{self.boots}"
 
     def as_seen_by(self, clock: Clock) -> Machine:
-        """The boot id and time, by a process's clock."""
+        """Return the boot id and time, by a process's clock."""
         up = self.environment.loop.time() - self.booted_at
         return Machine(self.boot_id, clock.now() - dt.timedelta(seconds=up))
 
@@ -208,7 +208,7 @@ class SimMachine:
     # ---- the kubelet as the agent controls it
 
     async def ends_pods(self) -> bool:
-        """The kubelet leaves shutdowns to the agent."""
+        """Return the kubelet leaves shutdowns to the agent."""
         return False
 
     async def stop(self) -> None:
@@ -278,7 +278,7 @@ class SimRuntime:
         self._clock = machine.environment.clock
 
     async def running(self) -> Sequence[RunningPod]:
-        """Every pod with a running container."""
+        """Return every pod with a running container."""
         await self._answer()
         now = self._clock.now()
         return [_running(sandbox.pod) for sandbox in self._machine.kubelet.runtime if not sandbox.has_ended(now)]
@@ -346,7 +346,7 @@ class SimMemory(StateFile):
         self._machine = machine
 
     def load(self) -> ShutdownState | None:
-        """The stored state."""
+        """Return the stored state."""
         content = self._machine.files.get(_STATE)
         return None if content is None else msgspec.json.decode(content, type=ShutdownState)
 

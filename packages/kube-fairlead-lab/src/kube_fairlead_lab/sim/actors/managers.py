@@ -103,7 +103,7 @@ def _add(
 
 
 def _slow_to_stop(life: ProcessRun) -> Controller:
-    """A controller that takes time to stop."""
+    """Return a controller that takes time to stop."""
 
     async def run(context: Context) -> None:
         await context.stopping.wait()

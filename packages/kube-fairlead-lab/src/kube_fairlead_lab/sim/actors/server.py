@@ -31,7 +31,7 @@ class _Trusting:
     """Authenticates every caller by the network's name, and authorizes everything: access is not simulated."""
 
     def authenticate(self, request: Request) -> UserInfo:
-        """The user of the connection."""
+        """Return the user of the connection."""
         return request.trusted_user or ANONYMOUS
 
     def require(self, attributes: Attributes) -> None:
@@ -91,7 +91,7 @@ def add_server(
 
 @functools.cache
 def fresh_disk() -> Disk:
-    """The disk of a new cluster. It is created once; every seed starts with a copy."""
+    """Return the disk of a new cluster. It is created once; every seed starts with a copy."""
     loop = SimLoop(SeededRandomness(0))
     disk = Disk(SeededRandomness(0))
 

@@ -26,7 +26,7 @@ class SimFolder(SocketFolder):
         self._agent = agent
 
     async def changes(self) -> AsyncGenerator[list[SocketFile], None]:
-        """The sockets, now and whenever a driver starts."""
+        """Yield the sockets, now and whenever a driver starts."""
         news = asyncio.Event()
         for host in self._hosts.values():
             host.on_socket[self._agent] = news.set
@@ -47,9 +47,9 @@ class SimChannels:
         self._hosts = hosts
 
     def registration(self, path: str) -> RegistrationChannel:
-        """The channel to a driver that registers."""
+        """Return the channel to a driver that registers."""
         return self._hosts[Path(path).stem]
 
     def driver(self, path: str) -> DriverChannel:
-        """The channel to the driver."""
+        """Return the channel to the driver."""
         return self._hosts[Path(path).stem]

@@ -159,7 +159,7 @@ class Users:
         await Maintainer(self._environment, self._client, self._maintenance, self.set_node_not_ready).run(chosen)
 
     def busy_without_a_deadline(self) -> list[str]:
-        """The nodes with a running transition without a deadline."""
+        """Return the nodes with a running transition without a deadline."""
         claimed = [one for one in self._commits.of(EVENTS).values() if one.get("status", {}).get("claimTime")]
         found = {one["spec"]["bindingNode"] for one in claimed if "sla" not in one["status"]}
         return sorted(found & self._machines.keys())

@@ -26,7 +26,7 @@ class Budgets(GrantedRequests[str]):
         commits.listeners.append(self._committed)
 
     def asked(self, who: str, info: RequestInfo) -> str | None:
-        """The healthy pod of a request to evict."""
+        """Return the healthy pod of a request to evict."""
         del who
         if info.resource != PODS or info.subresource != "eviction":
             return None

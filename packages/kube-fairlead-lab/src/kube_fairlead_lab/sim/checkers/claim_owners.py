@@ -28,7 +28,7 @@ class ClaimOwners(GrantedRequests[str]):
         commits.listeners.append(self._committed)
 
     def asked(self, who: str, info: RequestInfo) -> str | None:
-        """The request of an agent for another's claim."""
+        """Return the request of an agent for another's claim."""
         if info.resource != _RESOURCE or info.verb not in _WRITES or not who.startswith("agent-"):
             return None
         event = self._commits.of(EVENTS).get(info.name)

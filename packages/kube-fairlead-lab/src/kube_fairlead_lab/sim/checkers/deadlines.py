@@ -73,7 +73,7 @@ class Deadlines:
                     self._check_in_time(key, self._claimants(event), status["sla"])
 
     def _claimants(self, event: dict[str, Any]) -> list[str]:
-        """The actors that can continue a claim: the node's agents, or the managers."""
+        """Return the actors that can continue a claim: the node's agents, or the managers."""
         if event["status"].get("driver") == CENTRAL:
             return [name for name in self._environment.actors if name.startswith("manager-")]
         agent = f"agent-{event['spec']['bindingNode']}"

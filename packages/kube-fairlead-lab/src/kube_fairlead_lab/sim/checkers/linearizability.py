@@ -121,7 +121,7 @@ class _Watch:
         self._field, _, self._value = query.get("fieldSelector", "").partition("=")
 
     def check(self, line: bytes) -> str:
-        """The problem of the next line that it delivers, or an empty string."""
+        """Return the problem of the next line that it delivers, or an empty string."""
         found = _REVISION.search(line)
         if not self._is_checked or found is None or line.startswith(b'{"type":"ERROR"'):
             return ""
@@ -142,7 +142,7 @@ class _Watch:
         return ""
 
     def missed(self, before: float) -> Commit | None:
-        """A commit before this time that it has not delivered."""
+        """Return a commit before this time that it has not delivered."""
         if not self._is_checked:
             return None
         later = self._commits[self._at :]
@@ -166,7 +166,7 @@ def _value(item: dict[str, Any], field: str) -> object:
 
 
 def _place(request: Request) -> tuple[str, str, str, str] | None:
-    """The table, the key (empty for a collection), the subresource and the namespace of a request."""
+    """Return the table, the key (empty for a collection), the subresource and the namespace of a request."""
     found = _PATH.match(urllib.parse.unquote(request.path))
     if found is None:
         return None

@@ -37,7 +37,7 @@ class Maintenance:
             self._environment.violate(Violation("maintenance", f"{node} is put back into service but is not Ready"))
 
     def _since(self, name: str, moment: float) -> list[dict[str, Any] | None]:
-        """The states of a node since a moment: the maintainer may have seen any of them."""
+        """Return the states of a node since a moment: the maintainer may have seen any of them."""
         commits = self._commits.of_object(NODES, name)
         before = [commit.after for commit in commits if commit.at <= moment][-1:] or [None]
         return [*before, *(commit.after for commit in commits if commit.at > moment)]

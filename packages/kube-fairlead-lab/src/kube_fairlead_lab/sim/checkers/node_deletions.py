@@ -30,7 +30,7 @@ class NodeDeletions(GrantedRequests[tuple[str, dict[str, Any]]]):
         self._taken_at: dict[str, float] = {}  # by cloud: when its manager last deleted a node
 
     def asked(self, who: str, info: RequestInfo) -> tuple[str, dict[str, Any]] | None:
-        """The cloud of the manager that deletes a node, and the node as stored now."""
+        """Return the cloud of the manager that deletes a node, and the node as stored now."""
         if info.resource != NODES or info.verb != "delete" or not who.startswith("ccm-"):
             return None
         node = self._commits.of(NODES).get(info.name)
@@ -56,7 +56,7 @@ class NodeDeletions(GrantedRequests[tuple[str, dict[str, Any]]]):
         return bool(due)
 
     def _due(self, platform: str) -> list[str]:
-        """The node without a machine, if it is one of several and no other was deleted just before."""
+        """Return the node without a machine, if it is one of several and no other was deleted just before."""
         cloud = self._clouds[platform]
         own = [
             node

@@ -20,7 +20,7 @@ class NodeOwners(GrantedRequests[tuple[str, RequestInfo, str]]):
         self._commits = commits
 
     def asked(self, who: str, info: RequestInfo) -> tuple[str, RequestInfo, str] | None:
-        """The cloud of the manager, the request, and the node's providerID as stored now."""
+        """Return the cloud of the manager, the request, and the node's providerID as stored now."""
         if info.resource != NODES or info.verb not in _WRITES or not who.startswith("ccm-"):
             return None
         node = self._commits.of(NODES).get(info.name)

@@ -40,7 +40,7 @@ class Offers(GrantedRequests[str]):
         self._hosts.append(host)
 
     def asked(self, who: str, info: RequestInfo) -> str | None:
-        """The problem if an agent or manager deletes a transition that an event uses."""
+        """Return the problem if an agent or manager deletes a transition that an event uses."""
         if info.resource != _RESOURCE or info.verb != "delete" or who == "user":
             return None
         now = self._environment.loop.time()
@@ -134,7 +134,7 @@ class Offers(GrantedRequests[str]):
 
 
 def _is_published(transition: dict[str, Any], *, until: dt.datetime | None = None) -> bool:
-    """Whether an agent published it, and last renewed it before `until` by its own clock."""
+    """Return whether an agent published it, and last renewed it before `until` by its own clock."""
     annotations = transition["metadata"].get("annotations", {})
     if ANNOTATION_PUBLISHED_BY not in annotations:
         return False

@@ -35,7 +35,7 @@ class _Asked:
     ends: float
 
     def is_prolonged(self, now: float, grace_seconds: float) -> bool:
-        """Whether this grace period ends after its deadline; a late kill is allowed."""
+        """Return whether this grace period ends after its deadline; a late kill is allowed."""
         return grace_seconds > 0 and now + grace_seconds > self.ends + _SLACK_SECONDS
 
 
@@ -154,7 +154,7 @@ class Shutdowns:
                 self._break(f"the shutdown of {machine.node_name} is over, but the API does not show how {uid} ended")
 
     def _is_accounted_for(self, uid: str) -> bool:
-        """Whether the API shows the pod's end, or has no such pod."""
+        """Return whether the API shows the pod's end, or has no such pod."""
         found = next((pod for pod in self._commits.of(PODS).values() if pod["metadata"]["uid"] == uid), None)
         return found is None or _finished(found)
 
@@ -175,7 +175,7 @@ class Shutdowns:
             )
 
     def _of(self, machine: SimMachine) -> _Shutdown | None:
-        """The current shutdown, or None."""
+        """Return the current shutdown, or None."""
         current = self._current.get(machine.node_name)
         if current is not None and (not machine.preparing or current.heard_at < machine.down_since):
             self._last[machine.node_name] = self._current.pop(machine.node_name)
@@ -241,7 +241,7 @@ class Shutdowns:
 
 
 def _is_for_the_kubelet(machine: SimMachine, sandbox: Sandbox | None) -> bool:
-    """Whether a pod outlived a cancelled shutdown, so that the kubelet handles it again."""
+    """Return whether a pod outlived a cancelled shutdown, so that the kubelet handles it again."""
     ended, called_off = None if sandbox is None else sandbox.ends_at, machine.called_off_at
     return ended is not None and called_off is not None and ended > called_off
 
@@ -266,7 +266,7 @@ def _reason(node: dict[str, Any]) -> str:
 
 
 def _said(node: dict[str, Any] | None) -> tuple[str, str]:
-    """The state that a node shows, and since when."""
+    """Return the state that a node shows, and since when."""
     for one in () if node is None else node.get("status", {}).get("conditions", ()):
         if one["type"] == CONDITION_LIFECYCLE_TRANSITION:
             return str(one.get("reason")), str(one.get("lastTransitionTime"))

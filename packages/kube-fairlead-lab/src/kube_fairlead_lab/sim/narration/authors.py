@@ -33,7 +33,7 @@ class Authors:
         self._open.clear()
 
     def of(self, commit: Commit, number: int) -> str:
-        """The author of a commit; `number` is the position of its fact."""
+        """Return the author of a commit; `number` is the position of its fact."""
         self._open = [(at, write) for at, write in self._open if _is_under_way(at, write, commit, number)]
         fitting = [write for _, write in self._open if _fits(write, commit)]
         certain = [write for write in fitting if _revision(write) == commit.revision]
@@ -59,13 +59,13 @@ def _fits(write: Write, commit: Commit) -> bool:
 
 
 def _may_be(write: Write) -> bool:
-    """Whether the answer does not rule this commit out."""
+    """Return whether the answer does not rule this commit out."""
     status = 200 if write.response is None else write.response.status
     return status == _HUNG_UP or (status < 400 and (write.info.verb == "delete" or _revision(write) is None))
 
 
 def _failed(write: Write) -> bool:
-    """Whether the server failed, maybe after it had stored the change."""
+    """Return whether the server failed, maybe after it had stored the change."""
     return write.response is not None and write.response.status >= 500
 
 

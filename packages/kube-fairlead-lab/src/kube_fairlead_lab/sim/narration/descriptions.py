@@ -57,7 +57,7 @@ class Description:
 
 
 def seconds(time: str) -> str:
-    """A time of day as virtual seconds since the start."""
+    """Return a time of day as virtual seconds since the start."""
     return f"{(parse_time(time) - EPOCH).total_seconds():g} s"
 
 
@@ -71,7 +71,7 @@ def describe(commit: Commit) -> Description:
 
 
 def _text(commit: Commit, subject: str) -> tuple[str, bool]:
-    """The text, and whether it is minor."""
+    """Return the text, and whether it is minor."""
     before, after = commit.before, commit.after
     if after is None:
         return f"{subject} is deleted{_end(before or {})}", False
@@ -89,7 +89,7 @@ def _text(commit: Commit, subject: str) -> tuple[str, bool]:
 
 
 def _subject(commit: Commit, item: Json) -> tuple[str, list[str]]:
-    """The object, and its node."""
+    """Return the object, and its node."""
     name, spec = str(item["metadata"]["name"]), item.get("spec", {})
     kind = _KINDS[commit.table]
     if commit.table == EVENTS:
@@ -114,7 +114,7 @@ def _beginning(table: str, item: Json) -> str:
 
 
 def _end(item: Json) -> str:
-    """The state of a deleted object."""
+    """Return the state of a deleted object."""
     metadata, status = item["metadata"], item.get("status", {})
     said = [f"was {state}" for state in [status.get("claimStatus") or status.get("phase")] if state]
     said += [f"held by finalizer {one}" for one in metadata.get("finalizers", ())]
@@ -142,7 +142,7 @@ def _holders(commit: Commit) -> list[str]:
 
 
 def _changes(table: str, before: Json, after: Json) -> Iterator[tuple[str, str]]:
-    """The changed fields, with a text for each."""
+    """Yield the changed fields, with a text for each."""
     was, now = dict(_flat(table, before)), dict(_flat(table, after))
     for path in [*now, *(path for path in was if path not in now)]:
         old, new = was.get(path), now.get(path)
@@ -157,7 +157,7 @@ def _changes(table: str, before: Json, after: Json) -> Iterator[tuple[str, str]]
 
 
 def _flat(table: str, item: Json) -> Iterator[tuple[str, str]]:
-    """Every value by a short path. Entries of lists go by their names."""
+    """Yield every value by a short path. Entries of lists go by their names."""
     if table == EVENTS and "claimStatus" not in item.get("status", {}):
         yield "claimStatus", "Pending"
     for part in ("metadata", "spec", "status"):

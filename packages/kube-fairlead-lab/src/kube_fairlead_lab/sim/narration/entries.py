@@ -50,7 +50,7 @@ class Entry:
 
 
 def names_in(text: str) -> frozenset[str]:
-    """Every word that may be a name: of an actor without its run, of an object without its namespace."""
+    """Return every word that may be a name: of an actor without its run, of an object without its namespace."""
     return frozenset(found.rstrip(".") for found in _NAME.findall(_LIFE.sub("", text)))
 
 

@@ -83,12 +83,12 @@ class _Names:
             self._candidates.setdefault(entry.about, set()).update(entry.names & self._actors)
 
     def known(self, words: frozenset[str]) -> frozenset[str]:
-        """The words that are names; a cloud's name includes its managers."""
+        """Return the words that are names; a cloud's name includes its managers."""
         clouds = {party for party in self._actors for word in words if f"{party}-".startswith(_of_cloud(word))}
         return (words & (self._actors | self._nodes | self._created_at.keys())) - _UNSPECIFIC | clouds
 
     def concerns(self, entry: Entry, named: frozenset[str], own: frozenset[str]) -> bool:
-        """Whether an entry is about what a failure names, or about what belongs to it."""
+        """Return whether an entry is about what a failure names, or about what belongs to it."""
         since = {
             name: self._created_at.get(name, 0.0) for name in self.things(named) or named - self._created_at.keys()
         }
