@@ -109,7 +109,7 @@ class _Rules:
         return None
 
     def _candidates(self, operation: Operation, objects: ObjectReader) -> list[tuple[Resource, frozenset[str]]]:
-        """Yield the resources to match: an exact match of any rule comes before an equivalent match."""
+        """Return the resources to match: an exact match of any rule comes before an equivalent match."""
         own = operation.resource
         found = [(own, rule.names) for rule in self._rules if rule.matches(operation, own)]
         if self._equivalent:

@@ -29,7 +29,7 @@ from kube_fairlead_apiserver.types.schemas import type_name
 __all__ = ["CONTENT_TYPE", "MAX_DEPTH", "MAX_VALUES", "decode"]
 
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
-MAX_DEPTH: Final = 128  # nested messages; only JSON schemas and embedded objects nest without a limit
+MAX_DEPTH: Final = 128  # nested messages; only JSON schemas and embedded objects have recursive types
 # Messages, and items of lists and maps, in one body: a small body of tiny ones must not become a huge object.
 MAX_VALUES: Final = 200_000
 
