@@ -18,16 +18,18 @@ from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.cel import string_formats
-from kube_fairlead_apiserver.crd import schema_validation, structural
-from kube_fairlead_apiserver.crd.conditions import (
-    APPROVED_ANNOTATION,
-    approval_state,
-    is_established,
-    is_protected_group,
-)
+from kube_fairlead_apiserver.crd import conditions, structural
 from kube_fairlead_apiserver.crd.rule_validation import RuleContext
 from kube_fairlead_apiserver.crd.schema_decoder import read_schema
 from kube_fairlead_apiserver.crd.schema_defaults import validate_defaults
+from kube_fairlead_apiserver.crd.schema_validation import (
+    TYPES,
+    SchemaRequirements,
+    any_schema,
+    set_of_granular_items,
+    validate_keyed_lists,
+    validate_openapi,
+)
 from kube_fairlead_apiserver.crd.spec_parts import (
     validate_columns,
     validate_conversion,
@@ -59,9 +61,7 @@ _FORBIDDEN_AT_ROOT = (
 class _ValidationOptions:
     """The rules that apply to this CRD; an update is exempt from those that the stored CRD violates."""
 
-    limits: schema_validation.SchemaRequirements = dataclasses.field(
-        default_factory=schema_validation.SchemaRequirements
-    )
+    limits: SchemaRequirements = dataclasses.field(default_factory=SchemaRequirements)
     schema: bool = True
     structural: bool = True
     pruned_defaults: bool = True
@@ -97,7 +97,7 @@ def validate_update(crd: Json, old: Json, *, webhooks: bool = False) -> list[Fie
         return errors
     errors = [*_validate_spec(spec, _options_of_update(spec, before, webhooks=webhooks))]
     fixed = [("group",), ("names", "plural")]
-    if is_established(old):
+    if conditions.is_established(old):
         fixed = [("scope",), ("names", "kind"), *fixed]
     for path in fixed:
         new_value, old_value = _at(spec, path), _at(before, path)
@@ -122,7 +122,7 @@ def unrecognized_formats(crd: Json) -> list[str]:
         return False
 
     for schema in _schemas(crd["spec"]):
-        schema_validation.any_schema(schema, note)
+        any_schema(schema, note)
     return list(found)
 
 
@@ -188,16 +188,16 @@ def _validate_stored_versions(crd: Json) -> Iterator[FieldError]:
 
 
 def _validate_approval(crd: Json, old: Json | None) -> Iterator[FieldError]:
-    if not is_protected_group(crd["spec"].get("group") or ""):
+    if not conditions.is_protected_group(crd["spec"].get("group") or ""):
         return
-    state, reason = approval_state(crd)
-    if old is not None and approval_state(old)[0] == state:
+    state, reason = conditions.approval_state(crd)
+    if old is not None and conditions.approval_state(old)[0] == state:
         return
-    path = FieldPath("metadata", "annotations").key(APPROVED_ANNOTATION)
+    path = FieldPath("metadata", "annotations").key(conditions.APPROVED_ANNOTATION)
     if state == "MissingAnnotation":
         yield FieldError.required(path, reason)
     elif state == "InvalidAnnotation":
-        yield FieldError.invalid(path, crd["metadata"]["annotations"][APPROVED_ANNOTATION], reason)
+        yield FieldError.invalid(path, crd["metadata"]["annotations"][conditions.APPROVED_ANNOTATION], reason)
 
 
 def _schemas(spec: Json) -> Iterator[Json]:
@@ -215,7 +215,7 @@ def _options_of_update(spec: Json, before: Json, *, webhooks: bool) -> _Validati
         return bool(structural.conversion_problem(schema) or structural.validate_structural(schema, nowhere))
 
     def nowhere_in(holds: Any) -> bool:
-        return not any(schema_validation.any_schema(schema, holds) for schema in _schemas(before))
+        return not any(any_schema(schema, holds) for schema in _schemas(before))
 
     old_versions = before.get("versions") or []
     old_selectable = {version["name"]: version.get("selectableFields") or [] for version in old_versions}
@@ -227,18 +227,16 @@ def _options_of_update(spec: Json, before: Json, *, webhooks: bool) -> _Validati
     }
     review = ((before.get("conversion") or {}).get("webhook") or {}).get("conversionReviewVersions") or ()
     return _ValidationOptions(
-        limits=schema_validation.SchemaRequirements(
-            valid_types=nowhere_in(lambda schema: schema.get("type", "") not in {"", *schema_validation.TYPES}),
+        limits=SchemaRequirements(
+            valid_types=nowhere_in(lambda schema: schema.get("type", "") not in {"", *TYPES}),
             atomic_sets=nowhere_in(
                 lambda schema: (
                     schema.get("x-kubernetes-list-type") == "set"
                     and isinstance(schema.get("items"), dict)
-                    and bool([*schema_validation.set_of_granular_items(schema, nowhere)])
+                    and bool([*set_of_granular_items(schema, nowhere)])
                 )
             ),
-            complete_map_keys=nowhere_in(
-                lambda schema: bool([*schema_validation.validate_keyed_lists(schema, nowhere)])
-            ),
+            complete_map_keys=nowhere_in(lambda schema: bool([*validate_keyed_lists(schema, nowhere)])),
         ),
         schema=all((version.get("schema") or {}).get("openAPIV3Schema") is not None for version in old_versions),
         structural=not any(broken(schema) for schema in _schemas(before)),
@@ -297,9 +295,7 @@ def _validate_spec(spec: Json, options: _ValidationOptions) -> Iterator[FieldErr
     if not preserve:
         options = dataclasses.replace(options, structural=True)
     yield from _require_schemas(spec, options)
-    if any(
-        schema_validation.any_schema(schema, lambda part: part.get("default") is not None) for schema in _schemas(spec)
-    ):
+    if any(any_schema(schema, lambda part: part.get("default") is not None) for schema in _schemas(spec)):
         options = dataclasses.replace(options, structural=True)
         if preserve:
             problem = "must be false in order to use defaults in the schema"
@@ -419,7 +415,7 @@ def _validate_schema(
         )
     context: RuleContext | None = None
     unstructured = ""
-    extended = schema_validation.any_schema(schema, _uses_extensions)
+    extended = any_schema(schema, _uses_extensions)
     if options.structural or extended:
         unstructured = structural.conversion_problem(schema)
         if not unstructured:
@@ -428,7 +424,7 @@ def _validate_schema(
             )
             errors += problems
             context = None if problems else RuleContext(limited=version not in options.unchanged)
-    errors += schema_validation.validate_openapi(schema, where, options.limits, context)
+    errors += validate_openapi(schema, where, options.limits, context)
     if unstructured and not errors:
         errors.append(FieldError.invalid(where, "", unstructured))
     if context is not None:

@@ -17,15 +17,7 @@ from typing import Any
 import httptools
 
 from kube_fairlead.base import commitment, sockets
-from kube_fairlead_apiserver.http import headers, response_head
-from kube_fairlead_apiserver.http.connection_state import (
-    AHEAD_BYTES,
-    MAX_HEAD_BYTES,
-    ConnectionState,
-    RequestPhase,
-    ResponsePhase,
-    Wait,
-)
+from kube_fairlead_apiserver.http import connection_state, headers, response_head
 from kube_fairlead_apiserver.http.incoming_request import IncomingRequest
 from kube_fairlead_apiserver.http.messages import Request, Response
 from kube_fairlead_apiserver.http.response_writer import GONE, ResponseWriter, UnreadBytes, reset_when_closed
@@ -47,7 +39,8 @@ _PATIENCE_SECONDS = (
     float("inf"),  # room: every response has its own limit
     5.0,  # the client closes the connection
 )
-_BODY, _ROOM, _NONE = RequestPhase.BODY, Wait.ROOM, ResponsePhase.NONE
+_BODY, _NONE = connection_state.RequestPhase.BODY, connection_state.ResponsePhase.NONE
+_ROOM = connection_state.Wait.ROOM
 _UNSENT_BYTES = 16 * 1024
 # The parser cannot stop between two requests, so it gets at most this many bytes at once.
 _SLICE_BYTES = 4 * 1024
@@ -58,9 +51,9 @@ class Connection(asyncio.Protocol):
     """Receives requests and responds to them in order, one at a time."""
 
     def __init__(self, shared: SharedState) -> None:
-        self.ends_at = shared.now + _PATIENCE_SECONDS[Wait.HEAD]
+        self.ends_at = shared.now + _PATIENCE_SECONDS[connection_state.Wait.HEAD]
         self._shared = shared
-        self._state = ConnectionState()
+        self._state = connection_state.ConnectionState()
         self._parser: Any = httptools.HttpRequestParser(self)
         self._transport: Any = None  # uvloop's transports derive from no asyncio class
         self._task: asyncio.Task[None] | None = None
@@ -71,7 +64,7 @@ class Connection(asyncio.Protocol):
         self._arrival: asyncio.Future[None] | None = None
         self._writer = ResponseWriter(GONE, _nothing)
         self._reading = True
-        self._wait = Wait.HEAD  # the wait and the request that `ends_at` belongs to
+        self._wait = connection_state.Wait.HEAD  # the wait and the request that `ends_at` belongs to
         self._request_number = 0
         self._stall_seconds = 0.0  # time that the client may read nothing of the current response
         self._progress = 0  # what the client had read when the deadline was set
@@ -114,7 +107,7 @@ class Connection(asyncio.Protocol):
         del exc
         self._lost = True
         self.ends_at = float("inf")
-        writes = self._state.answer is ResponsePhase.HANDLING and self._commitment.begun
+        writes = self._state.answer is connection_state.ResponsePhase.HANDLING and self._commitment.begun
         self._state.end()
         self._unparsed = b""
         self._throttle.leave()
@@ -139,7 +132,7 @@ class Connection(asyncio.Protocol):
         if not self._deferred_at:
             self._deferred_at = self._shared.now
         # The rest of a body is not even decrypted. A new request mostly arrives as a whole.
-        if self._reading and (self._state.phase is _BODY or len(self._unparsed) > AHEAD_BYTES):
+        if self._reading and (self._state.phase is _BODY or len(self._unparsed) > connection_state.AHEAD_BYTES):
             self._reading = False
             self._transport.pause_reading()
 
@@ -170,8 +163,8 @@ class Connection(asyncio.Protocol):
 
     def _hurry(self) -> None:
         """The response should have ended; the client gets less time from now on."""
-        if self._stall_seconds > _PATIENCE_SECONDS[Wait.GOODBYE]:
-            self._stall_seconds = _PATIENCE_SECONDS[Wait.GOODBYE]
+        if self._stall_seconds > _PATIENCE_SECONDS[connection_state.Wait.GOODBYE]:
+            self._stall_seconds = _PATIENCE_SECONDS[connection_state.Wait.GOODBYE]
             self._set_deadline()
 
     # ---- the parser's side
@@ -213,7 +206,7 @@ class Connection(asyncio.Protocol):
         if not self._state.head_bytes:
             return False
         size = len(incoming.target) + sum(len(name) + len(value) for name, value in incoming.headers)
-        return size > MAX_HEAD_BYTES
+        return size > connection_state.MAX_HEAD_BYTES
 
     def on_body(self, body: bytes) -> None:
         """Handle a piece of the body."""
