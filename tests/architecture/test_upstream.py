@@ -88,7 +88,6 @@ OUR_OWN = frozenset(
         "kube_fairlead_apiserver.flowcontrol.queue_set",
         "kube_fairlead_apiserver.flowcontrol.fair_queue",
         "kube_fairlead_apiserver.controllers.loop",
-        "kube_fairlead_apiserver.observability.deletion_metrics",
         "kube_fairlead_apiserver.openapi.descriptions",
         "kube_fairlead_apiserver.openapi.endpoints",
         "kube_fairlead_apiserver.operations.core",

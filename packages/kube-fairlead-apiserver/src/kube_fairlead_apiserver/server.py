@@ -38,8 +38,7 @@ from kube_fairlead_apiserver.flowcontrol.filter import Budgets, FlowControl
 from kube_fairlead_apiserver.http.asgi import AsgiApp
 from kube_fairlead_apiserver.http.messages import Request, Response
 from kube_fairlead_apiserver.observability.admission_metrics import AdmissionMetrics
-from kube_fairlead_apiserver.observability.deletion_metrics import GracefulDeletions
-from kube_fairlead_apiserver.observability.request_metrics import RequestMetrics
+from kube_fairlead_apiserver.observability.request_metrics import GracefulDeletions, RequestMetrics
 from kube_fairlead_apiserver.openapi.endpoints import OpenApiEndpoints
 from kube_fairlead_apiserver.operations import persistence
 from kube_fairlead_apiserver.operations.core import Core

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.identity import Ids
 from kube_fairlead.base.metrics import DiscardedMetrics
-from kube_fairlead_apiserver.admission.builtin.certificate_requester import CertificateRequester
 from kube_fairlead_apiserver.admission.builtin.certificates import (
     CertificateApproval,
+    CertificateRequester,
     CertificateSigning,
     CertificateSubjectRestriction,
 )

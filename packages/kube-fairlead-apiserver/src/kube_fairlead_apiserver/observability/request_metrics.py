@@ -1,4 +1,4 @@
-"""Request metrics, with the names and labels of the Kubernetes API server.
+"""Request metrics, with the names and labels of the Kubernetes API server, and the metric of KEP-5673.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/metrics/metrics.go
 """
@@ -12,9 +12,10 @@ from kube_fairlead.base.metrics import Gauge, Metrics
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.http.messages import Request, Response
 from kube_fairlead_apiserver.registry.catalog import Catalog
+from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.routing import RequestInfo
 
-__all__ = ["RequestMetrics"]
+__all__ = ["GracefulDeletions", "RequestMetrics"]
 
 _BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 # The scope label distinguishes deletecollection from delete.
@@ -102,3 +103,21 @@ class RequestMetrics:
         scope = "resource" if by_name else "namespace" if info.namespace else "cluster"
         named = info.group, info.version, info.resource
         return token.verb, token.dry_run, *named, subresource, scope, "apiserver"
+
+
+class GracefulDeletions:
+    """`apiserver_crd_graceful_deletion_total`: deletes that recorded a grace period, the first and shorter ones after.
+
+    A delete that changes nothing, has no grace period or is a dry run is not counted.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._total = metrics.counter(
+            "apiserver_crd_graceful_deletion_total",
+            "Deletes of custom resources that recorded a grace period.",
+            ("group", "resource"),
+        )
+
+    def count(self, resource: Resource) -> None:
+        """Count one delete."""
+        self._total.labels(resource.group, resource.plural).inc()

@@ -1,4 +1,4 @@
-"""CertificateApproval, CertificateSigning and CertificateSubjectRestriction.
+"""Plugins for CertificateSigningRequests: requester, approval, signing and subject restriction.
 
 The permission to write `certificatesigningrequests/approval` is not limited to a signer: without these plugins it would
 allow every certificate, those of `system:masters` too.
@@ -6,7 +6,8 @@ allow every certificate, those of `system:masters` too.
 Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/approval/admission.go,
     k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/signing/admission.go,
     k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/subjectrestriction/admission.go,
-    k8s.io/kubernetes@v1.36.4/pkg/certauthorization/certauthorization.go
+    k8s.io/kubernetes@v1.36.4/pkg/certauthorization/certauthorization.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/certificates/certificates/strategy.go
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.security import identities
-from kube_fairlead_apiserver.security.pki.certificate_requests import InvalidCertificateRequest, request_organizations
+from kube_fairlead_apiserver.security.pki.subjects import InvalidCertificateRequest, request_organizations
 
-__all__ = ["CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction"]
+__all__ = ["CertificateApproval", "CertificateRequester", "CertificateSigning", "CertificateSubjectRestriction"]
 
 # None when allowed, else the reason.
 Authorize = Callable[[Attributes], str | None]
@@ -30,6 +31,33 @@ Authorize = Callable[[Attributes], str | None]
 _GROUP = "certificates.k8s.io"
 _REQUESTS = "certificatesigningrequests"
 _API_CLIENTS = "kubernetes.io/kube-apiserver-client"
+
+
+class CertificateRequester(AdmissionPlugin):
+    """Writes the caller into a CertificateSigningRequest, for its approver.
+
+    Kubernetes does so when it prepares the object, where it knows the caller; here only admission does.
+    """
+
+    def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
+        """New requests."""
+        return (operation, group, plural, subresource) == ("CREATE", _GROUP, _REQUESTS, "")
+
+    async def admit(self, operation: Operation) -> None:
+        """Replace the user fields by the caller."""
+        if operation.obj is None:
+            return
+        spec, user = operation.obj.setdefault("spec", {}), operation.user
+        said = {
+            "username": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": {key: list(values) for key, values in user.extra.items()},
+        }
+        for field, value in said.items():
+            spec.pop(field, None)
+            if value:
+                spec[field] = value
 
 
 class CertificateApproval(AdmissionPlugin):

@@ -1,7 +1,8 @@
 """NodeRestriction: a kubelet writes its own node and its own pods, and cannot extend its permissions.
 
 Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/noderestriction/admission.go,
-    k8s.io/kubernetes@v1.36.4/pkg/auth/nodeidentifier/default.go
+    k8s.io/kubernetes@v1.36.4/pkg/auth/nodeidentifier/default.go,
+    k8s.io/kubelet@v0.36.4/pkg/apis/well_known_labels.go
 """
 
 from __future__ import annotations
@@ -12,17 +13,35 @@ from kube_fairlead.api import errors, golang
 from kube_fairlead.api.gvk import GroupResource
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.builtin import pod_references
-from kube_fairlead_apiserver.admission.builtin.node_labels import forbidden_labels
 from kube_fairlead_apiserver.admission.builtin.service_account import MIRROR_POD
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.admission.object_reader import ObjectReader
 from kube_fairlead_apiserver.attributes import UserInfo
 
-__all__ = ["NodeRestriction", "node_of"]
+__all__ = ["NodeRestriction", "forbidden_labels", "node_of"]
 
 _USER_PREFIX = "system:node:"
 _GROUP = "system:nodes"
 _LEASE_NAMESPACE = "kube-node-lease"
+# Labels that a kubelet may set on its own node.
+_ALLOWED_LABELS = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "beta.kubernetes.io/instance-type",
+        "node.kubernetes.io/instance-type",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+    }
+)
+_ALLOWED_LABEL_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_RESERVED_LABEL_DOMAINS = ("kubernetes.io", "k8s.io")
+_RESTRICTED_LABEL_DOMAIN = "node-restriction.kubernetes.io"
 
 
 def node_of(user: UserInfo) -> str | None:
@@ -234,3 +253,25 @@ def _slices(operation: Operation, node: str) -> None:
     subject = operation.obj if verb == "create" else operation.old
     if verb is not None and ((subject or {}).get("spec") or {}).get("nodeName") != node:
         raise operation.forbidden(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
+
+
+def forbidden_labels(labels: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
+    """Return the labels that were set, changed or removed although a kubelet may not; sorted.
+
+    Workloads select nodes by labels, so a node that could write any label could attract pods with secrets.
+    """
+    touched = {key for key in labels.keys() | before.keys() if labels.get(key) != before.get(key)}
+    return sorted(key for key in touched if _is_forbidden(key))
+
+
+def _is_forbidden(key: str) -> bool:
+    domain = key.partition("/")[0] if "/" in key else ""
+    if _within(domain, _RESTRICTED_LABEL_DOMAIN):
+        return True
+    if not any(_within(domain, reserved) for reserved in _RESERVED_LABEL_DOMAINS):
+        return False
+    return key not in _ALLOWED_LABELS and not any(_within(domain, allowed) for allowed in _ALLOWED_LABEL_DOMAINS)
+
+
+def _within(domain: str, parent: str) -> bool:
+    return domain == parent or domain.endswith(f".{parent}")

@@ -20,8 +20,8 @@ from kube_fairlead.api import golang, names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.strategy import Strategy
-from kube_fairlead_apiserver.security.pki.certificate_requests import InvalidCertificateRequest, request_organizations
 from kube_fairlead_apiserver.security.pki.pem import certificates_fault
+from kube_fairlead_apiserver.security.pki.subjects import InvalidCertificateRequest, request_organizations
 
 __all__ = ["CertificateSigningRequestStrategy"]
 

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets, Leases, RBAC kinds, PriorityClasses and RuntimeClasses.
+"""PodDisruptionBudgets, Leases, RBAC kinds, PriorityClasses, RuntimeClasses, LimitRanges and ResourceQuotas.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/policy/validation/validation.go,
     k8s.io/kubernetes@v1.36.4/pkg/registry/policy/poddisruptionbudget/strategy.go,
@@ -11,7 +11,11 @@ Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/policy/validation/validation.go,
     k8s.io/kubernetes@v1.36.4/pkg/apis/scheduling/v1/defaults.go,
     k8s.io/kubernetes@v1.36.4/pkg/apis/node/validation/validation.go,
     k8s.io/kubernetes@v1.36.4/pkg/apis/node/v1/zz_generated.validations.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/apps/validation/validation.go
+    k8s.io/kubernetes@v1.36.4/pkg/apis/apps/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/limitrange/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/resourcequota/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go
 """
 
 from __future__ import annotations
@@ -30,8 +34,10 @@ from kube_fairlead_apiserver.registry.strategy import Strategy
 __all__ = [
     "BindingStrategy",
     "LeaseStrategy",
+    "LimitRangeStrategy",
     "PodDisruptionBudgetStrategy",
     "PriorityClassStrategy",
+    "ResourceQuotaStrategy",
     "RoleStrategy",
     "RuntimeClassStrategy",
 ]
@@ -246,3 +252,31 @@ class RuntimeClassStrategy(Strategy):
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """The handler is immutable."""
         return self.validate(obj) + field_checks.changed(obj, old, FieldPath(), "handler")
+
+
+class LimitRangeStrategy(Strategy):
+    """v1 LimitRange: stored with its defaults; this server does not enforce it."""
+
+    allow_create_on_update: bool = True
+
+    def default(self, obj: Json) -> None:
+        """Default limits are the maximum, and default requests are the limits."""
+        for item in (obj.get("spec") or {}).get("limits") or ():
+            if item.get("type") != "Container":
+                continue
+            limit = {**(item.get("max") or {}), **(item.get("default") or {})}
+            request = {**(item.get("min") or {}), **limit, **(item.get("defaultRequest") or {})}
+            for field, amounts in (("default", limit), ("defaultRequest", request)):
+                if amounts:
+                    item[field] = amounts
+
+
+class ResourceQuotaStrategy(Strategy):
+    """v1 ResourceQuota: stored; this server does not count usage."""
+
+    has_status: bool = True
+    returns_deleted_object: bool = True
+
+    def prepare_create(self, obj: Json) -> None:
+        """A new quota has no status."""
+        obj["status"] = {}

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from kube_fairlead.api import errors
-from kube_fairlead_apiserver.admission.builtin.node_labels import forbidden_labels
-from kube_fairlead_apiserver.admission.builtin.node_restriction import node_of
+from kube_fairlead_apiserver.admission.builtin.node_restriction import forbidden_labels, node_of
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.attributes import UserInfo
 from tests.unit.admission.plane import Plane, node, pod
