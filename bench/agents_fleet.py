@@ -29,7 +29,7 @@ __all__ = ["DRIVER", "TRANSITION"]
 
 DRIVER = "bench.example.com/nothing"
 TRANSITION = sdk.Transition(name="nothing", start="NothingBegun", end="NothingDone")
-# Agents that start at once; more would only wait for each other's handshakes.
+# Agents that start at once; more would only wait for handshakes.
 _AT_ONCE = 5
 
 
@@ -40,10 +40,10 @@ class _Nothing(sdk.Driver):
     transitions = (TRANSITION,)
 
     async def start(self, work: sdk.Work) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     async def end(self, work: sdk.Work, report: sdk.Report) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 async def _run(kubeconfig: pathlib.Path, nodes: int) -> None:
@@ -76,8 +76,8 @@ async def _run(kubeconfig: pathlib.Path, nodes: int) -> None:
             for plan in plans:
                 scope.start(start(scope, connected, plan.name), name=f"start-{plan.name}")
             await all_hold.wait()
-            # A thousand agents in one heap would make each of them wait for the garbage of all; on a machine of its
-            # own an agent's heap is a thousandth of this. So only what is new is looked at from here on.
+            # A thousand agents in one heap would all wait for one garbage collector; on its own machine
+            # an agent's heap is a thousandth of this. So existing objects are exempt from collection from now on.
             gc.collect()
             gc.freeze()
             gc.set_threshold(700, 100_000, 100)

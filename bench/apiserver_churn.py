@@ -1,6 +1,6 @@
-"""Connections that come and go: a generator of its own process, for floods that are no requests over kept connections.
+"""Clients that connect and disconnect: a load generator in its own process.
 
-`handshake` connects and hangs up. `watch` connects, opens a watch, reads its first event and hangs up.
+`handshake` connects and disconnects. `watch` connects, opens a watch, reads its first event and disconnects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Churn", "churn"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Churn:
-    """So many clients, each of which connects again as soon as it has hung up."""
+    """A number of clients, each of which connects again as soon as it has disconnected."""
 
     endpoint: Endpoint
     path: str = ""  # of a watch; empty: only handshakes
@@ -59,7 +59,7 @@ async def _work(job: Churn) -> int:
 
 
 def churn(job: Churn) -> int:
-    """Run it in a process of its own; returns how often a client connected."""
+    """Run the clients in their own process; returns the number of connections."""
     command = [sys.executable, "-m", "bench.apiserver_churn"]
     ended = subprocess.run(command, input=msgspec.json.encode(job), stdout=subprocess.PIPE, check=True)
     return int(ended.stdout)

@@ -1,8 +1,8 @@
-"""How long others wait while the embedded API server handles small requests that are made to cost as much as they can.
+"""The wait of other clients while the embedded API server handles small requests that are as costly as possible.
 
-Each is below the size from which a request leaves the event loop, and was once handled there in one step that took up
-to minutes. The senders have the rights of a namespace's administrator, or of an author of CustomResourceDefinitions.
-The bar is for the longest wait, not for the p99: a single such request must not hold up others.
+Each request is below the size from which a request leaves the event loop. The senders have the permissions of a
+namespace's administrator, or of an author of CustomResourceDefinitions. The bar is for the longest wait, not for the
+p99: a single such request must not delay others.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _definition(plural: str, schema: Json) -> Json:
 
 
 def _schema() -> Json:
-    """Rules over pairs, alternatives of alternatives, and a field that keeps what it is given."""
+    """Return a schema with rules over pairs, nested alternatives, and a field that preserves unknown fields."""
     alternatives: Json = {"pattern": "never"}
     for _ in range(9):
         alternatives = {"anyOf": [alternatives, alternatives]}
@@ -129,7 +129,7 @@ def _schema() -> Json:
 
 
 def _list_of_strings(most: int, rule: str) -> Json:
-    """What such a rule costs, by Kubernetes' count, is far below what it takes."""
+    """Return a list whose rule costs far less by Kubernetes' estimate than it takes."""
     rules = [{"rule": rule}]
     return {
         "type": "array",
@@ -140,7 +140,7 @@ def _list_of_strings(most: int, rule: str) -> Json:
 
 
 def _defaults() -> Json:
-    """Each default is held against a rule that goes through all of its pairs."""
+    """Return defaults that are each validated by a rule over all pairs of their items."""
     one = {
         "type": "array",
         "maxItems": 150,
@@ -152,7 +152,7 @@ def _defaults() -> Json:
 
 
 def requests() -> Iterator[tuple[str, Request]]:
-    """Each with who sends it."""
+    """Return the requests, each with its sender."""
     texts = [f"{n:x}" for n in range(300)]
     role = {"metadata": {"name": "a"}, "rules": [{"apiGroups": texts, "resources": texts, "verbs": texts}]}
     body = json.dumps(role).encode()

@@ -146,7 +146,7 @@ def _flooding(job: Job, endpoint: Endpoint, connections: int = CONNECTIONS) -> J
 
 
 def _costs(folder: pathlib.Path, shared: Plane, endpoint: Endpoint) -> Iterator[Measurement]:
-    """What one request of a user alone costs the server, with fairness and without, in turn."""
+    """Measure the cost of one request of a single user, with fairness and without, in alternating order."""
     jobs = {f"CPU of {name} by a user alone": job for name, job in _small(endpoint).items()}
     jobs = {name: job for name, job in jobs.items() if is_wanted(name)}
     if not jobs:
@@ -209,7 +209,7 @@ def _frozen(plane: Plane) -> Iterator[None]:
 
 
 def _flood(flood: Job | Churn) -> tuple[int, int]:
-    """How many were answered and refused."""
+    """Return the numbers of answered and of rejected requests."""
     if isinstance(flood, Churn):
         return churn(flood), 0
     result = drive(flood)
@@ -217,18 +217,18 @@ def _flood(flood: Job | Churn) -> tuple[int, int]:
 
 
 def _stand_back() -> None:
-    """The flood stands for other machines: it takes no processor time from the server or the quiet user."""
+    """Run the flood with the lowest priority: it represents other machines."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # of this thread, and of the process that it starts
 
 
 def _come_first() -> None:
-    """The quiet client stands for another machine, too: it does not wait for a processor that the server uses."""
+    """Run the quiet client with the highest priority: it represents another machine."""
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
 def _wait_begun(flooding: concurrent.futures.Future[tuple[int, int]]) -> None:
-    """The flood's own handshakes are not what is measured."""
+    """Wait for the flood's handshakes, which are not measured."""
     with contextlib.suppress(concurrent.futures.TimeoutError):
         flooding.result(timeout=1.5)
 

@@ -1,8 +1,8 @@
-"""How long others wait while the embedded API server handles large requests, each made to cost as much as it can.
+"""The wait of other clients while the embedded API server handles large requests that are as costly as possible.
 
-Small requests are timed by a process of its own, first alone, then while one client sends large requests one after the
-other. Every form of body that the server takes is among them, and every form of list: of large objects, of many
-objects, of a moment that is past.
+A separate process measures small requests, first alone, then while one client sends large requests one after the other.
+The large ones are in every accepted form of body, and lists in every form: of large objects, of many objects, at a past
+revision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.harness import Measurement, at_most, benchmark
 
 __all__: list[str] = []
 
-SIZE = 3_100_000  # just below what a request may have
+SIZE = 3_100_000  # just below the limit of a request
 NAMESPACE = "default"
 MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 THINGS = f"/apis/large.example.com/v1/namespaces/{NAMESPACE}/things"
@@ -61,7 +61,7 @@ def _measured(plane: Plane, large: Request, idle: Result, past: int = 0) -> Meas
 
 
 def _prepare(endpoint: Endpoint) -> None:
-    """A kind that keeps whatever it is given."""
+    """Create a kind that preserves unknown fields."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"plural": "things", "kind": "Thing"}
@@ -80,7 +80,7 @@ def _prepare(endpoint: Endpoint) -> None:
 
 
 def requests() -> Iterator[Request]:
-    """Each form of body, filled with what costs most in it."""
+    """Return a request with each form of body, filled with the most costly content."""
     dry = "?dryRun=All"
     thing = '{"apiVersion":"large.example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":%s}'
     config = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":%s}'
@@ -129,7 +129,7 @@ def requests() -> Iterator[Request]:
 
 
 def _prepare_lists(endpoint: Endpoint) -> int:
-    """Twelve large objects, and many small ones. Returns a revision before the small ones."""
+    """Create twelve large objects, and many small ones. Returns a revision before the small ones."""
     send = sending(endpoint)
     assert send("POST", "/api/v1/namespaces", JSON, b'{"metadata":{"name":"large"}}') == 201
     for number in range(LARGE_OBJECTS):
@@ -150,7 +150,7 @@ def _prepare_lists(endpoint: Endpoint) -> int:
 
 
 def _revision(endpoint: Endpoint) -> int:
-    """The revision of now."""
+    """Return the current revision."""
     context = ssl.create_default_context(cafile=endpoint.ca_file)
     url, headers = f"{endpoint.url}/api/v1/namespaces?limit=1", {"Authorization": f"Bearer {endpoint.token}"}
     with urllib.request.urlopen(urllib.request.Request(url, headers=headers), context=context) as answer:
@@ -158,7 +158,7 @@ def _revision(endpoint: Endpoint) -> int:
 
 
 def lists() -> Iterator[Request]:
-    """Each form of a list, of large objects and of many; and a patch of 3 MB to a scale."""
+    """Return each form of a list, of large objects and of many; and a patch of 3 MB to a scale."""
     metadata = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
     table = "application/json;as=Table;v=v1;g=meta.k8s.io"
     for path, objects in ((LARGE_MAPS, "large objects"), (MAPS, "many objects")):

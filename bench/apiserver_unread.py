@@ -1,9 +1,11 @@
-"""Clients that open watches of a large collection and never read: what the server holds for them, what others notice.
+"""Clients that open watches of a large collection and never read.
 
-They are one service account's, with all rights: an ordinary user, whose requests take turns with those of others.
+The server's memory for them, and the effect on others.
 
-`python -m bench.apiserver_unread` is the process of those clients: it reads an `UnreadJob` from standard input, says
-`ready` when every watch is open, and opens another one for each that the server hangs up on, until it is ended.
+They use one service account with all permissions: an ordinary user, whose requests take turns with those of others.
+
+`python -m bench.apiserver_unread` is the process of those clients. It reads an `UnreadJob` from standard input, prints
+`ready` when every watch is open, and replaces each watch that the server closes, until it is terminated.
 """
 
 from __future__ import annotations
@@ -53,7 +55,10 @@ _STATE = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allow
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnreadJob:
-    """So many requests that are not read, shared out among the targets: a path with its query, and what is accepted."""
+    """A number of requests that are not read, distributed over the targets.
+
+    A path with its query, and the accepted type.
+    """
 
     endpoint: Endpoint
     count: int
@@ -61,7 +66,7 @@ class UnreadJob:
 
 
 class _Unread:
-    """Connections whose answers are not read. The kernel reads next to nothing for them."""
+    """Connections whose responses are not read. The kernel buffers almost nothing for them."""
 
     def __init__(self, job: UnreadJob) -> None:
         self._job = job
@@ -85,7 +90,7 @@ class _Unread:
         self._poll.register(connection.fileno(), select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR)
 
     def renew(self, seconds: float) -> None:
-        """Open another one for each that was hung up on, after a while, as clients do."""
+        """Replace each closed connection after a while, as clients do."""
         for descriptor, _ in self._poll.poll(seconds):
             connection, number = self._open.pop(descriptor)
             self._poll.unregister(descriptor)
@@ -98,7 +103,7 @@ class _Unread:
 
 @contextlib.contextmanager
 def hold_unread(job: UnreadJob) -> Iterator[subprocess.Popen[bytes]]:
-    """Such clients, in a process of their own, for as long as the block lasts."""
+    """Run such clients in their own process for the duration of the block."""
     command = [sys.executable, "-m", "bench.apiserver_unread"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -114,7 +119,7 @@ def hold_unread(job: UnreadJob) -> Iterator[subprocess.Popen[bytes]]:
 
 
 class _Sampler:
-    """The largest value seen while it runs, looked at four times a second."""
+    """The largest of the values that it samples four times a second."""
 
     def __init__(self, look: Callable[[], float]) -> None:
         self.most = 0.0
@@ -136,14 +141,14 @@ class _Sampler:
 
 
 def _kernel_megabytes() -> float:
-    """What the kernel holds for TCP on this machine, both ends of each connection."""
+    """Return the kernel's memory for TCP on this machine, for both ends of each connection."""
     text = pathlib.Path("/proc/net/sockstat").read_text(encoding="ascii")
     pages = next(line for line in text.splitlines() if line.startswith("TCP:")).split()
     return int(pages[pages.index("mem") + 1]) * 4096 / 2**20
 
 
 def _load(plane: Plane, seconds: float) -> tuple[Result, Result]:
-    """An even stream of writes, and beside it clients that read one object after another: how long each waited."""
+    """Send an even stream of writes beside clients that read one object after another; returns how long each waited."""
     patch = '{"data":{"k":"%n' + "y" * OBJECT_BYTES + '"}}'
     one = f"{PATH}/c-%d"
     writes = Job(
@@ -192,7 +197,7 @@ def measure() -> Iterator[Measurement]:
 
 
 def _settled(plane: Plane) -> float:
-    """The memory that is left when it no longer falls."""
+    """Return the memory once it no longer decreases."""
     left: list[float] = []
     until = time.monotonic() + GONE_SECONDS
     while time.monotonic() < until:

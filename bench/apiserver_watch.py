@@ -1,7 +1,7 @@
-"""Many watchers in a process of their own, which note when each event arrives.
+"""Many watchers in their own process, which record when each event arrives.
 
-`python -m bench.apiserver_watch` reads a `WatchJob` from standard input, says `ready` when every watch is open, and
-writes the arrival times of every watcher to standard output once each has seen all events. Times are those of the
+`python -m bench.apiserver_watch` reads a `WatchJob` from standard input, prints `ready` when every watch is open, and
+writes the arrival times of every watcher to standard output once each has received all events. Times are those of the
 machine's monotonic clock, so the writer's process can compare them with its own.
 """
 
@@ -28,7 +28,7 @@ _END_OF_EVENT = b"}\n"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WatchJob:
-    """So many watches of one path, until each has seen so many events."""
+    """A number of watches of one path, until each has received a number of events."""
 
     endpoint: Endpoint
     path: str
@@ -137,7 +137,7 @@ def _watchers(job: WatchJob) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _write(job: WatchJob, method: str, path: str, body: str, pause_seconds: float) -> Iterator[tuple[float, float]]:
-    """When each request was sent, and when it was acknowledged."""
+    """Return when each request was sent, and when it was acknowledged."""
     host, port = job.endpoint.address
     connection = http.client.HTTPSConnection(host, port, context=tls(job.endpoint))
     headers = {"Authorization": f"Bearer {job.endpoint.token}", "Content-Type": "application/json"}

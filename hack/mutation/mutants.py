@@ -1,4 +1,4 @@
-"""Change a file in one place: every such change, and how the loaded module is given it. No file is touched."""
+"""Changes a file in one place: all such changes, and how they are applied to the loaded module. No file is written."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Mutant:
 
 
 def changes(node: ast.AST) -> Iterator[ast.AST]:
-    """What could stand in a node's place."""
+    """Return the replacements of a node."""
     match node:
         case ast.Compare(ops=[operator]) if type(operator) in COMPARISONS:
             other = copy.deepcopy(node)
@@ -68,7 +68,7 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def mutants_of(file: pathlib.Path) -> Iterator[Mutant]:
-    """Every change of a file that is inside a function."""
+    """Return every change inside a function of a file."""
     tree = ast.parse(file.read_text("utf-8"))
     inside = {
         id(inner): name for name, function in _functions(tree) for part in function.body for inner in ast.walk(part)
@@ -116,7 +116,7 @@ def _mutant(
 
 
 def apply(mutant: Mutant) -> bool:
-    """Give the functions of the loaded module the changed code; whether any was changed."""
+    """Replace the code of the loaded module's functions; returns whether any was changed."""
     name = ".".join(mutant.file.relative_to("packages/kube-fairlead/src").with_suffix("").parts)
     module = importlib.import_module(name)
     codes: dict[str, types.CodeType] = {}
@@ -136,7 +136,7 @@ def apply(mutant: Mutant) -> bool:
 
 
 def functions_of(module: types.ModuleType) -> Iterator[types.FunctionType]:
-    """The functions and methods that a module defines."""
+    """Return the functions and methods that a module defines."""
     todo = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
     while todo:
         value = todo.pop()

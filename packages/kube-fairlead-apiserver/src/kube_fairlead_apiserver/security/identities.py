@@ -53,7 +53,7 @@ def service_account_user(namespace: str, name: str) -> str:
 
 
 def service_account_groups(namespace: str) -> tuple[str, ...]:
-    """Return the groups every service account of a namespace is in."""
+    """Return the groups of every service account of a namespace."""
     return (ALL_SERVICE_ACCOUNTS, f"{ALL_SERVICE_ACCOUNTS}:{namespace}")
 
 

@@ -52,7 +52,7 @@ class Mark(msgspec.Struct, frozen=True):
         return Mark(self.identity, self.sequence + 1, content)
 
     def encoded(self) -> bytes:
-        """Return one record."""
+        """Return the record of this mark."""
         content = self.content
         body = _RECORD.pack(_MAGIC, self.identity, self.sequence, *msgspec.structs.astuple(content))
         return body + _CHECKSUM.pack(zlib.crc32(body))

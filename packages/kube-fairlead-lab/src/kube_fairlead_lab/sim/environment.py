@@ -107,9 +107,9 @@ class Environment:
         self.processes.append(process)
         actor.disturbed_at = self.loop.time()
         chance = SeededRandomness(int(self.chance.random() * 2**53))
-        life = ProcessRun(actor.name, actor.lives, process, actor.clock, chance)
+        process_run = ProcessRun(actor.name, actor.lives, process, actor.clock, chance)
         self.trace.add(actor.name, f"starts, run {actor.lives}")
-        main = self.loop.start(process, actor.main(life), name=actor.name)
+        main = self.loop.start(process, actor.main(process_run), name=actor.name)
         main.add_done_callback(lambda task: self._ended(actor, process, task), context=self.loop.harness.context)
 
     def kill(self, actor: Actor, why: str = "killed") -> None:
@@ -214,11 +214,11 @@ class Environment:
         link = self.links[name] = Link(name, self.loop.time)
         return link
 
-    def client(self, life: ProcessRun, *, party: str = "") -> Client:
+    def client(self, process_run: ProcessRun, *, party: str = "") -> Client:
         """Return a client for the simulated API server."""
-        user = UserInfo(name=life.name, groups=("system:masters", "system:authenticated"))
-        transport = SimTransport(self.network, party or life.name, life.clock, user)
-        return Client(transport, clock=life.clock, randomness=life.randomness)
+        user = UserInfo(name=process_run.name, groups=("system:masters", "system:authenticated"))
+        transport = SimTransport(self.network, party or process_run.name, process_run.clock, user)
+        return Client(transport, clock=process_run.clock, randomness=process_run.randomness)
 
     # ---- violations
 

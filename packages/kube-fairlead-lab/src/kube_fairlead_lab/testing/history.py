@@ -260,7 +260,7 @@ def _read(state: _State, outcome: Outcome | None) -> list[_State]:
 
 
 def _refused(state: _State, outcome: Refused, expected: int | None) -> list[_State]:
-    """Return a correct rejection: the object does not exist, or is not at the expected revision."""
+    """Return the state after a correct rejection: the object does not exist, or is not at the expected revision."""
     if state is None:
         return [] if outcome.exists else [state]
     is_right = outcome.exists and expected is not None and state[1] != expected

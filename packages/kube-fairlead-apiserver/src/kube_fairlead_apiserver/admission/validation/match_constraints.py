@@ -26,7 +26,7 @@ _MAX_CONDITIONS = 64
 
 
 def one_of(value: Any, allowed: Sequence[str], path: FieldPath) -> list[FieldError]:
-    """Return a field with an enumerated value; the caller checks whether it is required."""
+    """Validate a field with an enumerated value; the caller checks whether it is required."""
     return [] if value is None or value in allowed else [FieldError.not_supported(path, value, allowed)]
 
 

@@ -66,8 +66,8 @@ def add_agent(
     name = name or f"agent-{node_name}"
     settings = Settings(driver_wait=dt.timedelta(seconds=driver_wait_seconds), driver_lost=DRIVER_LOST)
 
-    async def main(life: ProcessRun) -> None:
-        client = environment.client(life)
+    async def main(process_run: ProcessRun) -> None:
+        client = environment.client(process_run)
         options = AgentOptions(
             node_name=node_name, identity=name, settings=settings, on_overrun=environment.exit_on_overrun(name)
         )
@@ -75,20 +75,20 @@ def add_agent(
         transitions = Informer(client.of(LifecycleTransition, keep=False))
         publisher = TransitionPublisher(client, transitions, renewal=_RENEWAL)
         registry = PluginRegistry(
-            SimFolder(drivers, life.clock, name),
+            SimFolder(drivers, process_run.clock, name),
             agent.directory,
             publisher,
             SimChannels(drivers),
             node_name=node_name,
-            clock=life.clock,
-            randomness=life.randomness,
+            clock=process_run.clock,
+            randomness=process_run.randomness,
             metrics=DiscardedMetrics(),
         )
         async with transitions.running(), tasks.TaskScope("node", on_exit=tasks.OnExit.CANCEL) as scope:
             scope.start(publisher.run(), name="publisher")
             scope.start(registry.run(), name="plugins")
             if machine is not None:
-                scope.start(_keep(client, machine, life, agent), name="shutdown")
+                scope.start(_keep(client, machine, process_run, agent), name="shutdown")
             await agent.run()
 
     return environment.add(name, main)
@@ -98,27 +98,27 @@ def add_part_time_agent(environment: Environment, node_name: str) -> Actor:
     """Add an agent without drivers that runs for some seconds from time to time."""
     name = f"agent-{node_name}"
 
-    async def main(life: ProcessRun) -> None:
-        await life.clock.sleep(life.randomness.uniform(10.0, 60.0))
+    async def main(process_run: ProcessRun) -> None:
+        await process_run.clock.sleep(process_run.randomness.uniform(10.0, 60.0))
         options = AgentOptions(node_name=node_name, identity=name, on_overrun=environment.exit_on_overrun(name))
-        agent = Agent(environment.client(life), options, _NoSockets(), DiscardedMetrics())
+        agent = Agent(environment.client(process_run), options, _NoSockets(), DiscardedMetrics())
         with contextlib.suppress(TimeoutError):
-            async with life.clock.timeout(life.randomness.uniform(5.0, 40.0)):
+            async with process_run.clock.timeout(process_run.randomness.uniform(5.0, 40.0)):
                 await agent.run()
 
     return environment.add(name, main)
 
 
-async def _keep(client: Client, machine: SimMachine, life: ProcessRun, agent: Agent) -> None:
+async def _keep(client: Client, machine: SimMachine, process_run: ProcessRun, agent: Agent) -> None:
     recorder = EventRecorder(client, controller="fairlead.dev/shutdown", instance=machine.node_name)
     keeper = ShutdownManager(
         client,
         ShutdownOptions(node_name=machine.node_name, config=SHUTDOWN, folder=Path("/nowhere"), owner="agent"),
         ShutdownDependencies(
             ear=SimShutdownListener(machine),
-            runtime=SimRuntime(machine, life.randomness),
+            runtime=SimRuntime(machine, process_run.randomness),
             kubelet=machine,
-            machine=machine.as_seen_by(life.clock),
+            machine=machine.as_seen_by(process_run.clock),
             interrupt=agent.interrupt,
             is_quiet=lambda: agent.is_quiet,
         ),

@@ -99,9 +99,9 @@ class NodeDriver(sdk.Driver):
     name: str = DRIVER
     transitions: Sequence[OfferedTransition] = ()
 
-    def __init__(self, host: DriverHost, life: ProcessRun) -> None:
+    def __init__(self, host: DriverHost, process_run: ProcessRun) -> None:
         self._host = host
-        self._life = life
+        self._life = process_run
 
     async def start(self, work: sdk.Work) -> None:
         """Enter the start state."""
@@ -135,8 +135,8 @@ class ControllerManagerDriver(NodeDriver):
 def worker(node_name: str, release: DriverRelease) -> Callable[[DriverHost, ProcessRun], sdk.Driver]:
     """Return a driver of the version that is current when it starts."""
 
-    def make(host: DriverHost, life: ProcessRun) -> sdk.Driver:
-        made = NodeDriver(host, life)
+    def make(host: DriverHost, process_run: ProcessRun) -> sdk.Driver:
+        made = NodeDriver(host, process_run)
         made.transitions = release.offered(node_name)
         return made
 
@@ -146,8 +146,8 @@ def worker(node_name: str, release: DriverRelease) -> Callable[[DriverHost, Proc
 def drainer(node_name: str) -> Callable[[DriverHost, ProcessRun], sdk.Driver]:
     """Return the real drain driver of a node. Its transitions have an SLA here, so that every drain ends."""
 
-    def make(host: DriverHost, life: ProcessRun) -> sdk.Driver:
-        made = DrainDriver(host.environment.client(life), node_name=node_name)
+    def make(host: DriverHost, process_run: ProcessRun) -> sdk.Driver:
+        made = DrainDriver(host.environment.client(process_run), node_name=node_name)
         slas = zip(DrainDriver.transitions, ("2m", "1m"), strict=True)
         made.transitions = tuple(dataclasses.replace(offered, sla=sla) for offered, sla in slas)
         return made
@@ -195,13 +195,13 @@ class DriverHost:
         self._calls: dict[_Call, None] = {}  # in the order of arrival
         self._at_work: set[int] = set()  # numbers of running calls
 
-    async def main(self, life: ProcessRun) -> None:
+    async def main(self, process_run: ProcessRun) -> None:
         """One run of the driver."""
-        driver = self._make(self, life)
+        driver = self._make(self, process_run)
         self.name, self.offered = driver.name, driver.transitions
-        self._service = Service(driver, life.clock)
-        self._process = life.process
-        self.lives, self.began_at, self.died_at = life.number, self.environment.loop.time(), None
+        self._service = Service(driver, process_run.clock)
+        self._process = process_run.process
+        self.lives, self.began_at, self.died_at = process_run.number, self.environment.loop.time(), None
         for listener in self.on_socket.values():
             listener()
         await asyncio.Event().wait()

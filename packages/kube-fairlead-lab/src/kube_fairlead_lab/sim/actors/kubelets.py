@@ -25,8 +25,8 @@ _RETRY_SECONDS: Final = 1.0
 def add_kubelet(environment: Environment, commits: Commits, machine: SimMachine) -> Actor:
     """Add the kubelet of a machine."""
 
-    async def main(life: ProcessRun) -> None:
-        await _Kubelet(environment.client(life), commits, machine).run()
+    async def main(process_run: ProcessRun) -> None:
+        await _Kubelet(environment.client(process_run), commits, machine).run()
 
     return environment.add(f"kubelet-{machine.node_name}", main)
 

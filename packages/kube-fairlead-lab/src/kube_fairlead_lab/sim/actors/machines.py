@@ -208,7 +208,7 @@ class SimMachine:
     # ---- the kubelet as the agent controls it
 
     async def ends_pods(self) -> bool:
-        """Return the kubelet leaves shutdowns to the agent."""
+        """Return False: the kubelet leaves shutdowns to the agent."""
         return False
 
     async def stop(self) -> None:

@@ -81,18 +81,20 @@ def add_cloud_manager(environment: Environment, cloud: SimCloud, number: int, le
 def _add(
     environment: Environment, name: str, lock: Lock, controllers: Callable[[], tuple[Controller, ...]], leaders: Leaders
 ) -> Actor:
-    async def main(life: ProcessRun) -> None:
+    async def main(process_run: ProcessRun) -> None:
         def connect() -> Client:
-            return environment.client(life)
+            return environment.client(process_run)
 
-        watched = tuple(_observed(one, lock, life, leaders) for one in (*controllers(), _slow_to_stop(life)))
+        watched = tuple(
+            _observed(one, lock, process_run, leaders) for one in (*controllers(), _slow_to_stop(process_run))
+        )
         plan = GroupPlan(lock=lock, controllers=watched, connect=connect)
         manager = Manager(
             ManagerOptions(
-                component=name, identity=f"{name}_{life.number}", groups=(plan,), timing=_TIMING, watchdog=False
+                component=name, identity=f"{name}_{process_run.number}", groups=(plan,), timing=_TIMING, watchdog=False
             ),
-            clock=life.clock,
-            randomness=life.randomness,
+            clock=process_run.clock,
+            randomness=process_run.randomness,
             metrics=DiscardedMetrics(),
             on_overrun=environment.exit_on_overrun(name),
         )
@@ -102,19 +104,19 @@ def _add(
     return environment.add(name, main, allowed=(LeadershipLost,))
 
 
-def _slow_to_stop(life: ProcessRun) -> Controller:
+def _slow_to_stop(process_run: ProcessRun) -> Controller:
     """Return a controller that takes time to stop."""
 
     async def run(context: Context) -> None:
         await context.stopping.wait()
-        await life.clock.sleep(life.randomness.uniform(0.0, 5.0))
+        await process_run.clock.sleep(process_run.randomness.uniform(0.0, 5.0))
 
     return Controller(name="laggard", run=run)
 
 
-def _observed(controller: Controller, lock: Lock, life: ProcessRun, leaders: Leaders) -> Controller:
+def _observed(controller: Controller, lock: Lock, process_run: ProcessRun, leaders: Leaders) -> Controller:
     async def run(context: Context) -> None:
-        with leaders.at_work(str(lock), life.process):
+        with leaders.at_work(str(lock), process_run.process):
             await controller.run(context)
 
     return dataclasses.replace(controller, run=run)

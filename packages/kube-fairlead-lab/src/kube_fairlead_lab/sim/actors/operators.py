@@ -19,18 +19,18 @@ def add_operator(environment: Environment, number: int, leaders: Leaders) -> Act
     """Add one replica of the operator."""
     name = f"operator-{number}"
 
-    async def main(life: ProcessRun) -> None:
-        identity = f"{name}_{life.number}"
+    async def main(process_run: ProcessRun) -> None:
+        identity = f"{name}_{process_run.number}"
 
         async def work(term: Term) -> None:
-            with leaders.at_work(str(_LOCK), life.process):
+            with leaders.at_work(str(_LOCK), process_run.process):
                 try:
                     while await term.pause(_PACE_SECONDS):
                         leaders.acts(str(_LOCK), identity)
                 except NotLeading:
                     environment.counts["pauses that ended a term"] += 1
 
-        candidate = Candidate(environment.client(life), _LOCK, identity=identity, timing=_TIMING)
+        candidate = Candidate(environment.client(process_run), _LOCK, identity=identity, timing=_TIMING)
         await Leadership(candidate, work, on_overrun=environment.exit_on_overrun(name)).run()
 
     return environment.add(name, main, allowed=(LeadershipLost, NotLeading))

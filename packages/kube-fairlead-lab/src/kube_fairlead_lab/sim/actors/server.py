@@ -64,11 +64,11 @@ def add_server(
 ) -> Actor:
     """Add the server; it listens as soon as it is ready. `opened` gets the store of each run."""
 
-    async def main(life: ProcessRun) -> None:
+    async def main(process_run: ProcessRun) -> None:
         server = _make(
             environment.disk.open(),
-            life.clock,
-            life.randomness,
+            process_run.clock,
+            process_run.randomness,
             compaction_seconds=compaction_seconds,
             observers=observers,
         )
@@ -77,7 +77,7 @@ def add_server(
         async with tasks.TaskScope("server") as scope:
             scope.start(server.run(), name="run")
             await server.wait_ready()
-            environment.network.listen(life.process, server.app)
+            environment.network.listen(process_run.process, server.app)
             environment.trace.add(SERVER, f"listens at revision {server.store.revision}")
 
     def died(process: object) -> None:

@@ -101,7 +101,7 @@ class Offers(GrantedRequests[str]):
         found: set[str] = set()
         for host in self._hosts:
             if host.died_at is None and host.began_at < since:
-                agents = [process for process, life in host.registered.items() if life == host.lives]
+                agents = [process for process, process_run in host.registered.items() if process_run == host.lives]
                 if any(self._is_well(process, since) for process in agents):
                     found.update(offered.name for offered in host.offered)
         return found
