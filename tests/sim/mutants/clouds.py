@@ -80,18 +80,18 @@ def evicts_past_the_budget(patch: pytest.MonkeyPatch) -> None:
     async def free(*_args: object) -> bool:
         return True
 
-    patch.setattr(eviction, "_ask_budget", free)
+    patch.setattr(eviction, "_check_budget", free)
 
 
 @mutant("budgets")
 def spends_a_budget_that_is_empty(patch: pytest.MonkeyPatch) -> None:
-    spend = eviction._spend
+    spend = eviction._record_disruption
 
     def generously(budget: dict[str, Any], name: str, now: str) -> None:
         budget["status"]["disruptionsAllowed"] = max(1, budget["status"].get("disruptionsAllowed", 0))
         spend(budget, name, now)
 
-    patch.setattr(eviction, "_spend", generously)
+    patch.setattr(eviction, "_record_disruption", generously)
 
 
 @mutant("10", "2", seed=4)

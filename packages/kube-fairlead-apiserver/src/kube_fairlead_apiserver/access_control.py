@@ -118,7 +118,7 @@ def make_access_control(
 
 
 class _NoEscalation(AdmissionPlugin):
-    """A user cannot grant permissions that the user does not hold."""
+    """Rejects roles and bindings that grant permissions which the user does not hold."""
 
     def __init__(self, check: EscalationCheck) -> None:
         self._check = check
@@ -156,7 +156,7 @@ def _token_paths(tokens: ServiceAccountTokens, url: str) -> dict[str, PathHandle
 
 
 def _follow_policy(core: Core, policy: Policy) -> None:
-    """Give the policy every stored role and binding, and every later change of them."""
+    """Pass every stored role and binding, and every later change of them, to the policy."""
     for table, kind in _POLICY_KINDS.items():
         for entry in core.store.table(table).entries.values():
             policy.put(kind, decode_entry(entry))
@@ -175,7 +175,7 @@ def _follow_policy(core: Core, policy: Policy) -> None:
 
 
 def _follow_nodes(core: Core, graph: NodeGraph) -> None:
-    """Give the graph every stored pod, and every later change of a pod, claim or volume."""
+    """Pass every stored pod, and every later change of a pod, claim or volume, to the graph."""
     for entry in core.store.table("pods").entries.values():
         graph.change_pod(entry.key, "", entry.fields["spec.nodeName"])
 

@@ -57,15 +57,15 @@ class Observer(Protocol):
     """Observes every request and its response: metrics and the audit log."""
 
     def begin(self, request: Request, info: RequestInfo) -> object:
-        """A request has arrived; the returned token is passed to the later calls."""
+        """Note a new request; the returned token is passed to the later calls."""
         ...
 
     def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
-        """The caller is authenticated; `user` differs from it only by impersonation."""
+        """Note the authenticated caller; `user` differs from it only by impersonation."""
         ...
 
     def end(self, token: object, response: Response) -> Response:
-        """The response is ready; an observer may wrap a streamed body."""
+        """Note that the response is ready; an observer may wrap a streamed body."""
         ...
 
 

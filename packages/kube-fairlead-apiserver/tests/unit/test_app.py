@@ -38,7 +38,7 @@ class Body(Stream):
     def listen(self, listener: Callable[[], None] | None) -> None:
         del listener
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self.let_go = True
 
 

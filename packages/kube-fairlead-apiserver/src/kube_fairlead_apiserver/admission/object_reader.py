@@ -30,7 +30,7 @@ class ObjectReader:
         store.observe(self._changed)
 
     def entry(self, table: str, key: str) -> Entry | None:
-        """Return one object as it is stored, not decoded; its labels and fields are there to look at."""
+        """Return one stored object, not decoded; its labels and fields can be read."""
         return self._store.newest(table, key)
 
     def namespace(self, name: str) -> Entry | None:
@@ -70,7 +70,7 @@ class ObjectReader:
     async def wait_for(
         self, resource: Resource, namespace: str, name: str, *, clock: Clock, seconds: float
     ) -> Json | None:
-        """Return one object, given a moment to appear when it is not there yet."""
+        """Return one object; waits for a moment when it does not exist yet."""
         found = self.get(resource, namespace, name)
         if found is not None or seconds <= 0:
             return found
@@ -80,13 +80,13 @@ class ObjectReader:
                 while found is None and await watcher.take():
                     found = self.get(resource, namespace, name)
         except TimeoutError:
-            found = self.get(resource, namespace, name)  # it may be there, and the request still wait for its turn
+            found = self.get(resource, namespace, name)  # it may exist while the request still waits for its turn
         finally:
             self._store.unwatch(resource.table, watcher)
         return found
 
     def derive(self, resources: Iterable[tuple[str, str, str]], build: Callable[[], T]) -> CachedValue[T]:
-        """Something made from these resources (group, version, plural), made anew after one of them has changed."""
+        """Return a value that is computed from these resources (group, version, plural) after each change."""
         derived = CachedValue(build)
         for group, version, plural in resources:
             resource = self.catalog.get(group, version, plural)
@@ -108,14 +108,14 @@ class CachedValue(Generic[T]):
 
     def __init__(self, build: Callable[[], T]) -> None:
         self._build = build
-        self._value: list[T] = []  # empty: not known
+        self._value: list[T] = []  # empty: not computed
 
     def get(self) -> T:
-        """Return the value, made if need be."""
+        """Return the value; compute it if necessary."""
         if not self._value:
             self._value.append(self._build())
         return self._value[0]
 
     def forget(self) -> None:
-        """What it was made from has changed."""
+        """Invalidate the value: its sources have changed."""
         self._value.clear()

@@ -2,10 +2,10 @@
 
 Kubernetes 1.36 has more of them on by default. Left out here, and why:
 
-- LimitRanger, ResourceQuota: limits and quotas are stored as data; nothing here runs workloads to be limited.
-- StorageObjectInUseProtection: its finalizers are taken away by kube-controller-manager only, so that without it no
-  volume or claim could ever be deleted.
-- PodSecurity: no namespace enforces a level unless it is labelled so; the labels are kept, not enforced.
+- LimitRanger, ResourceQuota: limits and quotas are stored as data; this server runs no workloads.
+- StorageObjectInUseProtection: only kube-controller-manager removes its finalizers. Without it no volume or claim
+  could ever be deleted.
+- PodSecurity: its labels on namespaces are stored, not enforced.
 - RuntimeClass, DefaultIngressClass, PersistentVolumeClaimResize: such kinds are only data here.
 - OwnerReferencesPermissionEnforcement, PodNodeSelector and other plugins that are off by default there too.
 

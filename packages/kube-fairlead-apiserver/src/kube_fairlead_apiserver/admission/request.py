@@ -1,4 +1,4 @@
-"""The AdmissionRequest: one write as webhooks and expressions are shown it.
+"""The AdmissionRequest: one write as webhooks and expressions see it.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/request/admissionreview.go,
     k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/condition.go
@@ -60,7 +60,7 @@ def shown_object(operation: Operation, target: Resource) -> Json | None:
 
 
 def shown_old_object(operation: Operation, target: Resource) -> Json | None:
-    """What is stored, in the version of ``target``."""
+    """Return the stored object, in the version of ``target``."""
     return _shown(operation, operation.old, target)
 
 

@@ -190,7 +190,7 @@ def _is_healthy(pod: Json) -> bool:
 def _still_disrupted(
     disrupted: dict[str, str], pods: Sequence[Json], now: dt.datetime
 ) -> tuple[dict[str, str], float | None]:
-    """Charged evictions that have not happened yet, and when to reconcile again."""
+    """Return the recorded evictions that have not happened yet, and when to reconcile again."""
     living = {pod["metadata"]["name"] for pod in pods if not pod["metadata"].get("deletionTimestamp")}
     kept: dict[str, str] = {}
     again: float | None = None

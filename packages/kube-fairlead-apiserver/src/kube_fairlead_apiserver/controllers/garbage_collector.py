@@ -146,7 +146,7 @@ class GarbageCollector:
         finalizers = node.metadata.finalizers or ()
         if node.metadata.deletion_timestamp:
             if ORPHAN in finalizers:
-                await self._let_go(node)
+                await self._orphan_dependents(node)
                 return None
             if FOREGROUND in finalizers:
                 await self._delete_dependents(node)
@@ -154,7 +154,7 @@ class GarbageCollector:
             return await self._check_owners(resource, node)
         return None
 
-    async def _let_go(self, node: _Node) -> None:
+    async def _orphan_dependents(self, node: _Node) -> None:
         """Remove the owner from its dependents' references, then remove its finalizer."""
         for place in list(self._dependents.get(node.metadata.uid, ())):
             dependent = self._by_place.get(place)
@@ -197,7 +197,10 @@ class GarbageCollector:
         return None
 
     def _sort_owners(self, node: _Node) -> tuple[set[str], set[str], set[str], set[str]]:
-        """Owners by state: existing, deleted, waiting for this dependent, and of a kind that is not served."""
+        """Return the owners by state.
+
+        Existing, deleted, waiting for this dependent, and of a kind that is not served.
+        """
         solid: set[str] = set()
         gone: set[str] = set()
         waiting: set[str] = set()

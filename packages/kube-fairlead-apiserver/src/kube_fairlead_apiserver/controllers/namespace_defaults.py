@@ -58,7 +58,7 @@ class NamespaceDefaults:
 
 
 def default_account(core: Core) -> NamespaceDefaults:
-    """The service account that pods use unless they name another."""
+    """Return the service account that pods use unless they name another."""
 
     def make() -> Json:
         return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}

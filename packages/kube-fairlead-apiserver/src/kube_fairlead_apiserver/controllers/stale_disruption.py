@@ -26,7 +26,7 @@ _KUBELETS_REASON = "TerminationByKubelet"
 
 
 def seconds_until_stale(pod: Json, now: dt.datetime) -> float | None:
-    """The seconds until a pod's condition is stale; None when it has none, or is being deleted."""
+    """Return the seconds until a pod's condition is stale; None when it has none, or is being deleted."""
     status = pod.get("status") or {}
     mark = _mark(pod)
     if mark is None or pod["metadata"].get("deletionTimestamp") or status.get("phase") in {"Succeeded", "Failed"}:

@@ -68,7 +68,7 @@ class UnreadBytes(NamedTuple):
 
 
 def chosen_to_cut(held: Mapping[_C, UnreadBytes], budget_bytes: int = UNSENT_TOTAL_BYTES) -> list[_C]:
-    """The connections to abort to get within the budget: those that have read nothing for the longest time."""
+    """Return the connections to abort to get within the budget: those that have read nothing for the longest time."""
     holders = collections.Counter(id(one.shared) for one in held.values())
     shared = {id(one.shared): len(one.shared) for one in held.values()}
     total = sum(one.size + _BELOW_BYTES for one in held.values()) + sum(shared.values())
@@ -154,13 +154,13 @@ class ResponseWriter:
         return -int(self._transport.get_write_buffer_size()) if taken is None else taken
 
     def pause(self) -> None:
-        """The transport is full."""
+        """Stop writing: the transport is full."""
         self.held_back = True
         if self._source is not None:
             self._source.mute(muted=True)
 
     def resume(self) -> None:
-        """There is room again."""
+        """Continue to write: there is room again."""
         self.held_back = False
         if self._room is not None and not self._room.done():
             self._room.set_result(None)

@@ -144,15 +144,15 @@ class HttpServer:
                 raise
 
     async def _keep_time(self) -> None:
-        """One timer for all connections: the Date header, and the timeouts."""
+        """Update the Date header and check the timeouts: one timer for all connections."""
         while True:
             await self._clock.sleep(1)
             self._tick()
             self._shared.cut_overdue()
             self._shared.arriving.make_room(self._shared.now)
-            self._give_back_memory()
+            self._release_memory()
 
-    def _give_back_memory(self) -> None:
+    def _release_memory(self) -> None:
         """Release memory after many connections have closed.
 
         It takes milliseconds, in which no request is served. So it is not done for few clients, and not again and again
@@ -220,7 +220,7 @@ def listen(address: str, port: int, *, share: bool = False) -> socket.socket:
 
 
 def tls_context(certificate: Path, key: Path, client_authorities: Iterable[Path]) -> ssl.SSLContext:
-    """TLS 1.2 or newer, with an optional client certificate of one of the accepted CAs."""
+    """Return a context for TLS 1.2 or newer, with an optional client certificate of one of the accepted CAs."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(certificate, key)

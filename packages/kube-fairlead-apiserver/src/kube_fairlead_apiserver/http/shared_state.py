@@ -72,7 +72,7 @@ class SharedState:
             self.empty.set()
 
     def known(self, connection: ManagedConnection) -> None:
-        """The user of a connection is identified, or the connection is closed."""
+        """Note that the user of a connection is identified, or the connection is closed."""
         unidentified = self.unidentified.pop(connection, None)
         if unidentified is not None:
             self.arriving.leave(unidentified, self.now)

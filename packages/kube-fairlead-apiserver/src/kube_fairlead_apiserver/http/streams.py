@@ -17,7 +17,7 @@ Text = bytes | tuple[bytes, ...]
 
 
 def size_of(text: Text) -> int:
-    """How long a text is."""
+    """Return the length of a text."""
     return len(text) if isinstance(text, bytes) else sum(map(len, text))
 
 
@@ -174,12 +174,12 @@ class Stream(abc.ABC):
         """Close the stream after its end or a failure. May be called again."""
         if not self._closed:
             self._closed = True
-            self._let_go()
+            self._release()
             while self._when_closed:
                 self._when_closed.pop()()
 
     @abc.abstractmethod
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Release everything."""
 
 

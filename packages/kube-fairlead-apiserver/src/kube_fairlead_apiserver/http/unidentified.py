@@ -68,7 +68,7 @@ class UnidentifiedConnections:
             newest.cut()
 
     def leave(self, connection: UnidentifiedConnection, now: float) -> None:
-        """The user is identified, or the connection is closed. May be called again."""
+        """Remove a connection: its user is identified, or it is closed. May be called again."""
         if connection in self.present:
             del self.present[connection]
             self._ledger.give(connection.address, 1)

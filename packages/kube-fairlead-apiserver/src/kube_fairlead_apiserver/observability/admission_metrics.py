@@ -54,23 +54,23 @@ class AdmissionMetrics:
         return self._clock.monotonic()
 
     def step(self, began: float, step: str, operation: str, *, rejected: bool) -> None:
-        """All plugins have admitted, or validated, one write."""
+        """Count that all plugins have admitted, or validated, one write."""
         series = self._steps.labels(step, operation, _flag(rejected))
         series.observe(self._clock.monotonic() - began)
 
     def webhook(self, began: float, name: str, step: str, operation: str, *, code: int, rejected: bool) -> None:
-        """A webhook was called. The code is that of its rejection, and 0 without a response."""
+        """Count a call of a webhook. The code is that of its rejection, and 0 without a response."""
         told = _flag(rejected)
         self._webhooks.labels(name, step, operation, told).observe(self._clock.monotonic() - began)
         self._requests.labels(name, step, operation, str(min(code, _LARGEST_CODE)), told).inc()
 
     def refused(self, name: str, step: str, operation: str, *, code: int, failed: bool) -> None:
-        """A write was rejected by a webhook, or because the call failed."""
+        """Count a write that a webhook rejected, or whose webhook call failed."""
         why = "calling_webhook_error" if failed else "no_error"
         self._rejections.labels(name, step, operation, why, str(min(code, _LARGEST_CODE))).inc()
 
     def failed_open(self, name: str, step: str) -> None:
-        """A webhook call failed and was ignored."""
+        """Count a failed webhook call that was ignored."""
         self._open.labels(name, step).inc()
 
 

@@ -50,7 +50,7 @@ class AuditLog:
         os.close(self._descriptor)
 
     def begin(self, request: Request, info: RequestInfo) -> object:
-        """A request has arrived."""
+        """Note a new request."""
         event: dict[str, Any] = {
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",
@@ -76,14 +76,14 @@ class AuditLog:
         return _Begun(event, request.audit_annotations)
 
     def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
-        """The caller is authenticated; an impersonated user is recorded beside it."""
+        """Note the authenticated caller, and the impersonated user beside it."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
         token.event["user"] = _user_fields(caller)
         if user is not caller:
             token.event["impersonatedUser"] = _user_fields(user)
 
     def end(self, token: object, response: Response) -> Response:
-        """The response is ready; the line is written in one piece, so that lines never mix."""
+        """Write the line of a request whose response is ready, in one piece, so that lines never mix."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
         event = token.event
         if token.annotations:

@@ -64,7 +64,7 @@ class RequestMetrics:
         self._watching = watches.labels("WATCH")
 
     def begin(self, request: Request, info: RequestInfo) -> object:
-        """A request has arrived."""
+        """Note a new request."""
         verb = "WATCH" if info.verb == "watch" else _VERBS.get(info.verb, info.verb.upper())
         if request.header("content-type").startswith("application/apply-patch"):
             verb = "APPLY"
@@ -73,10 +73,10 @@ class RequestMetrics:
         return _Begun(self._clock.monotonic(), info, verb, "All" if request.query.get("dryRun") else "", gauge)
 
     def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
-        """Callers are no label: their number is unbounded."""
+        """Do nothing: callers are no label, because their number is unbounded."""
 
     def end(self, token: object, response: Response) -> Response:
-        """The response is ready."""
+        """Count a request whose response is ready."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
         token.gauge.dec()
         place = self._place(token)

@@ -26,7 +26,7 @@ class SupersededRows:
         return len(self._rows)
 
     def add(self, at: int, row: int) -> None:
-        """A change superseded a row; a deletion supersedes its own row, too."""
+        """Note that a change superseded a row; a deletion supersedes its own row, too."""
         self._rows.append(row)
         self._at.append(at)
 

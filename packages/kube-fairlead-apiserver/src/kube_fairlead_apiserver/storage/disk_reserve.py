@@ -29,7 +29,7 @@ _UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.E
 
 
 def wanted_bytes(total: int) -> int:
-    """How much to reserve on a disk of this size."""
+    """Return how much to reserve on a disk of this size."""
     return max(_LEAST_BYTES, min(_MOST_BYTES, total // _SHARE))
 
 
@@ -55,7 +55,7 @@ def pages_before_checkpoint(held: int) -> int:
 
 
 def last_bytes(first: int) -> int:
-    """How much to reserve for removals and compaction alone, beside a first reserve of this size."""
+    """Return how much to reserve for removals and compaction alone, beside a first reserve of this size."""
     return first // _LAST_SHARE
 
 
@@ -134,7 +134,7 @@ def _allocate(path: pathlib.Path, size: int) -> None:
     descriptor = os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
         try:
-            if not _set_aside(descriptor, size):
+            if not _preallocate(descriptor, size):
                 _fill(descriptor, size)
             os.fsync(descriptor)
         finally:
@@ -145,7 +145,7 @@ def _allocate(path: pathlib.Path, size: int) -> None:
         raise
 
 
-def _set_aside(descriptor: int, size: int) -> bool:
+def _preallocate(descriptor: int, size: int) -> bool:
     """Allocate without writing; returns whether the system could. Some C libraries write instead, others fail."""
     if not hasattr(os, "posix_fallocate"):
         return False

@@ -63,12 +63,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return b'%b"%d",%b' % (head, self.revision, self.tail)
 
     def wire_parts(self, head: bytes) -> tuple[bytes, bytes]:
-        """As `wire`, without a copy of the stored bytes."""
+        """Return the parts of `wire`, without a copy of the stored bytes."""
         return b'%b"%d",' % (head, self.revision), self.tail
 
 
 def split_value(durable: bytes) -> tuple[str, bytes]:
-    """From the bytes on the disk: the version ("" without one) and the tail."""
+    """Split the bytes on the disk into the version ("" without one) and the tail."""
     if durable.startswith(HEAD):
         return "", durable[len(HEAD) :]
     start = durable.index(HEAD[1:])  # a version's name has no such characters
@@ -85,4 +85,4 @@ class Change(msgspec.Struct, eq=False, gc=False):
     before: Entry | None
     after: Entry | None
     last: Entry
-    frames: dict[tuple[str, bytes], bytes] = {}  # encoded watch lines; managed by `retention.Frames`
+    frames: dict[tuple[str, bytes], bytes] = {}  # encoded watch lines; managed by `snapshot_readers.EncodedFrames`

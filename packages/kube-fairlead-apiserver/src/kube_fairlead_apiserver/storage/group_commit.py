@@ -27,7 +27,7 @@ class GroupCommit:
         self._enough = asyncio.Event()
 
     def arrived(self, waiting: int) -> None:
-        """One more write is waiting."""
+        """Note one more waiting write."""
         if waiting >= self._expected:
             self._enough.set()
 
@@ -43,11 +43,11 @@ class GroupCommit:
             pass
 
     def begin(self) -> float:
-        """A commit begins."""
+        """Note that a commit begins."""
         return 0.0 if self._clock is None else self._clock.monotonic()
 
     def end(self, began: float, *, answered: int, waiting: int) -> None:
-        """A commit has ended, while other writes wait for the next one."""
+        """Note that a commit has ended, while other writes wait for the next one."""
         if self._clock is not None:
             crowd = answered + waiting
             self._expected = crowd if crowd > 2 else 0

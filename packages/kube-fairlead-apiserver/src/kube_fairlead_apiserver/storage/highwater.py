@@ -59,7 +59,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 def loss_of(found: DatabaseContent, acknowledged: DatabaseContent) -> str | None:
-    """Describes the missing acknowledged writes; None when all of them exist."""
+    """Describe the missing acknowledged writes; None when all of them exist."""
     if found.revision < acknowledged.revision:
         return f"writes were acknowledged up to revision {acknowledged.revision}"
     if found.compacted < acknowledged.compacted or found.dropped < acknowledged.dropped:

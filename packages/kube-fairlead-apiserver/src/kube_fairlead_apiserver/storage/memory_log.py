@@ -17,7 +17,7 @@ class MemoryLog:
         self._compacted = 0
 
     def load(self) -> tuple[int, Iterator[interface.Row]]:
-        """Return the rows in the order they were appended, which is the order of their revisions."""
+        """Return the rows in the order of their revisions."""
         return self._compacted, iter(list(self._rows.values()))
 
     async def append(self, rows: Sequence[interface.Row]) -> None:
@@ -32,8 +32,8 @@ class MemoryLog:
         self._compacted = max(self._compacted, revision)
 
     async def make_room(self) -> str | None:
-        """Memory has no reserve."""
+        """Do nothing: memory has no reserve."""
         return None
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""

@@ -45,7 +45,7 @@ class PendingWrite(msgspec.Struct, eq=False):
         return self.row.value is None
 
     def settle(self) -> None:
-        """The write has ended."""
+        """Notify the futures that wait for the end of the write."""
         for one in self.waiting:
             if not one.done():
                 one.set_result(None)
@@ -60,7 +60,7 @@ def leads_to_removal(before: Entry | None, after_bytes: int) -> bool:
 
 
 def next_batch(queue: Sequence[PendingWrite], *, short: bool) -> int:
-    """How many writes, from the first on, go into the next commit."""
+    """Return how many writes, from the first on, go into the next commit."""
     if not short:
         return len(queue)
     size = 0
@@ -74,7 +74,7 @@ def next_batch(queue: Sequence[PendingWrite], *, short: bool) -> int:
 def kept_on_full_disk(
     writing: Sequence[PendingWrite], queue: Sequence[PendingWrite], *, short: bool
 ) -> list[PendingWrite]:
-    """Which writes are retried after a batch did not fit. ``short``: the reserve was released before."""
+    """Return the writes to retry after a batch did not fit. ``short``: the reserve was released before."""
     kept: list[PendingWrite] = []
     refused: set[int] = set()
     first = not short or not all(pending.freeing for pending in writing)

@@ -1,4 +1,4 @@
-"""Bounds what is kept in memory for readers besides the objects themselves."""
+"""Limits the memory that readers keep besides the objects themselves."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RetainedEntries:
         return self._bytes > self._budget_bytes
 
     def dropped(self, revision: int, size: int) -> None:
-        """The history has dropped a change."""
+        """Count a change that the history has dropped."""
         if self._dropped and self._dropped[-1][1] < _COUNTED_TOGETHER_BYTES:
             size_before = self._dropped.pop()[1]
             self._dropped.append((revision, size_before + size))

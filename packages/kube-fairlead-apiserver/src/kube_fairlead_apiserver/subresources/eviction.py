@@ -64,26 +64,26 @@ async def _evict(call: Call, request: DeleteRequest, options: WriteOptions) -> N
         if pod is None:
             raise errors.not_found(call.resource.group_resource, call.info.name)
         check_preconditions(call.resource, pod, request)  # before the budget changes for a pod that is not deleted
-        charge = await _ask_budget(call, client, pod, options)
+        charge = await _check_budget(call, client, pod, options)
         guarded = request
         if charge is None and request.resource_version is None:
             # The pod needed no budget because of its state, so it must still be in that state.
             guarded = msgspec.structs.replace(request, resource_version=pod["metadata"]["resourceVersion"])
         try:
-            await _carry_out(call, client, pod, request, guarded, options)
+            await _mark_and_delete(call, client, pod, request, guarded, options)
         except errors.Conflict:
-            await _refund(call, client, charge)
+            await _undo_disruption(call, client, charge)
             if charge is not None or request.resource_version is not None or request.uid is not None:
                 raise
             continue
         except Exception:
-            await _refund(call, client, charge)
+            await _undo_disruption(call, client, charge)
             raise
         return
     raise errors.too_many_requests(_REFUSAL, 10)
 
 
-async def _carry_out(
+async def _mark_and_delete(
     call: Call, client: InternalClient, pod: Json, request: DeleteRequest, guarded: DeleteRequest, options: WriteOptions
 ) -> None:
     """Set the condition of the pod and delete it; ``guarded`` is the request with its preconditions for the pod."""
@@ -116,7 +116,7 @@ class _RecordedDisruption(msgspec.Struct, frozen=True):
     time: str
 
 
-async def _ask_budget(
+async def _check_budget(
     call: Call, client: InternalClient, pod: Json, options: WriteOptions
 ) -> _RecordedDisruption | None:
     """Record the eviction in the pod's budget (None: it needs none). Raises when the budget does not allow it."""
@@ -138,7 +138,7 @@ async def _ask_budget(
     now = format_time(call.core.clock.now())
 
     def spend(current: Json) -> None:
-        _spend(current, pod["metadata"]["name"], now)
+        _record_disruption(current, pod["metadata"]["name"], now)
 
     await client.change(
         budgets,
@@ -152,13 +152,13 @@ async def _ask_budget(
     return None if options.dry_run else _RecordedDisruption(budget["metadata"]["name"], pod["metadata"]["name"], now)
 
 
-async def _refund(call: Call, client: InternalClient, charge: _RecordedDisruption | None) -> None:
+async def _undo_disruption(call: Call, client: InternalClient, charge: _RecordedDisruption | None) -> None:
     """Remove the record of a disruption that did not happen. If that fails, the disruption controller does it later."""
     if charge is None:
         return
 
     def give_back(current: Json) -> None:
-        _give_back(current, charge, format_time(call.core.clock.now()))
+        _remove_record(current, charge, format_time(call.core.clock.now()))
 
     budgets = client.resource("policy", "v1", "poddisruptionbudgets")
     try:
@@ -196,7 +196,7 @@ def _unready_may_go(budget: Json) -> bool:
     return bool(desired > 0 and healthy >= desired)
 
 
-def _spend(budget: Json, pod: str, now: str) -> None:
+def _record_disruption(budget: Json, pod: str, now: str) -> None:
     """Record one disruption in the budget's status, or raise the reason why it is not allowed."""
     name = budget["metadata"]["name"]
     status = budget.setdefault("status", {})
@@ -217,7 +217,7 @@ def _spend(budget: Json, pod: str, now: str) -> None:
         _set_condition(status, budget["metadata"].get("generation", 0), now, allowed=False)
 
 
-def _give_back(budget: Json, charge: _RecordedDisruption, now: str) -> None:
+def _remove_record(budget: Json, charge: _RecordedDisruption, now: str) -> None:
     """Undo one recorded disruption, unless the disruption controller has done so."""
     status = budget.setdefault("status", {})
     disrupted = status.get("disruptedPods") or {}

@@ -175,7 +175,7 @@ class ListStream(Stream):
             self._unsent.add((self._between, *parts), own_bytes=own_bytes)
             self._between = self._frame.between
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._entries = None
         self._unmade.clear()
         self._unsent.clear()
@@ -185,7 +185,7 @@ class ListStream(Stream):
     def _cut(self) -> None:
         self._was_cut = True
         listener = self._listener
-        self._let_go()
+        self._release()
         if listener is not None:
             listener()
 

@@ -203,7 +203,7 @@ class WatchStream(Stream):
         self._others_turn = False
         await asyncio.sleep(0)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._state = None
         self._unmade.clear()
         self._unsent.clear()

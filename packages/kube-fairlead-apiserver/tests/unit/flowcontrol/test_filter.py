@@ -46,7 +46,7 @@ class Endless(Stream):
     def listen(self, listener: Callable[[], None] | None) -> None:
         raise AssertionError("is not read here")
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Holds nothing."""
 
 

@@ -39,7 +39,7 @@ class Body(Stream):
     def listen(self, listener: Callable[[], None] | None) -> None:
         self.listener = listener
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self.closed.set()
 
 

@@ -64,7 +64,7 @@ class Pieces(Stream):
     def listen(self, listener: Callable[[], None] | None) -> None:
         raise AssertionError("a stream that no client reads was begun")
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._work.stream_closed = True
 
 

@@ -39,7 +39,7 @@ class Endless(Stream):
     def listen(self, listener: Callable[[], None] | None) -> None:
         del listener
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self.asked = 0
 
 

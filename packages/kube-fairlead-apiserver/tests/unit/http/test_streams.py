@@ -115,7 +115,7 @@ class Made(Stream):
             raise RuntimeError("there is no more")
         self.made.append(b"piece\n" if not self._own_bytes else b"x" * 1_000_000)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self.left = 0
 
 

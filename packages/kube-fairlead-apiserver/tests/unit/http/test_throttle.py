@@ -96,7 +96,7 @@ class Pieces(Stream):
     def listen(self, listener: Callable[[], None] | None) -> None:
         """There are no news."""
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self.left = []
 
 

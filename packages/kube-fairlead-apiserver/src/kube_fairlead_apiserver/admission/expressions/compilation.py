@@ -28,7 +28,7 @@ class Expression:
 
 
 def compile_expression(environment: Environment, source: str, *results: types.CelType) -> Expression:
-    """Compile; the value must be of one of these types (none given: of any)."""
+    """Compile an expression; its value must be of one of these types (none given: of any)."""
     try:
         program = environment.compile(source)
     except errors.CompileError as error:
@@ -62,7 +62,7 @@ class Composer:
         expression = compile_expression(self._current[0], source)
         self.variables[name] = expression
         kind = types.DYN if expression.program is None else expression.program.result_type
-        # The value of a variable is no JSON any more, so nothing is left to read from JSON.
+        # The value of a variable is already converted from JSON.
         self._types[name] = kind if kind.adapter is None else kind.with_adapter(None)
         self._current = self._compose()
         return expression
@@ -72,5 +72,5 @@ class Composer:
         return compile_expression(self._current[environment], source, *results)
 
     def compile_all(self, sources: Iterable[str], *results: types.CelType) -> tuple[Expression, ...]:
-        """Several of them."""
+        """Compile several expressions."""
         return tuple(self.compile(source, *results) for source in sources)

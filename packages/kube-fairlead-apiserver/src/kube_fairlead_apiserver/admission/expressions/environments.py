@@ -18,7 +18,7 @@ __all__ = ["NAMESPACE_FIELDS", "REQUEST_RESOURCE", "environment", "typed_environ
 
 REQUEST_RESOURCE = "authorizer.requestResource"
 
-# What a namespace shows of itself to expressions.
+# The fields of a namespace that expressions see.
 NAMESPACE_FIELDS = (
     "name",
     "generateName",
@@ -104,12 +104,12 @@ _NAMESPACE = _object(
 
 @functools.lru_cache(maxsize=4)
 def environment(*, params: bool, authorizer: bool) -> Environment:
-    """What expressions are compiled against; ``variables`` are added as they are compiled."""
+    """Return the environment of expressions; ``variables`` are added as they are compiled."""
     return typed_environment(types.DYN, types.DYN if params else None, authorizer=authorizer)
 
 
 def typed_environment(obj: types.CelType, params: types.CelType | None, *, authorizer: bool) -> Environment:
-    """Return the same where the kinds of the object and of the parameter are known."""
+    """Return the environment with the known kinds of the object and of the parameter."""
     variables: dict[str, types.CelType] = {
         "object": obj,
         "oldObject": obj,

@@ -40,7 +40,7 @@ class OutOfBudget(Exception):
 class Activation:
     """The variables of one write, shared by all expressions.
 
-    Each is made when an expression first reads it; most expressions read few.
+    Each is created when an expression first reads it; most expressions read few.
     """
 
     def __init__(

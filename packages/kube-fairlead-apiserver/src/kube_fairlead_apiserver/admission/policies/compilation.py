@@ -52,7 +52,7 @@ class Policy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PolicyBinding:
-    """Where a policy applies, with which parameters, and what a violation does."""
+    """The scope of a policy, its parameters, and the actions of a violation."""
 
     name: str
     policy: str
@@ -62,7 +62,7 @@ class PolicyBinding:
 
 
 def compile_policy(obj: Json) -> Policy:
-    """Return a policy as it is stored. Expressions that do not compile are kept; they fail at evaluation."""
+    """Compile a stored policy. Expressions that do not compile are kept; they fail at evaluation."""
     spec = obj.get("spec") or {}
     param_kind = spec.get("paramKind")
     has_params = param_kind is not None
@@ -101,7 +101,7 @@ def _validation(composer: Composer, validation: Json) -> Validation:
 
 
 def read_binding(obj: Json) -> PolicyBinding:
-    """Return a binding as it is stored."""
+    """Read a stored binding."""
     spec = obj.get("spec") or {}
     return PolicyBinding(
         name=obj["metadata"]["name"],

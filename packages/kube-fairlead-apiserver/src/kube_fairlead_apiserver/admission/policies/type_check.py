@@ -45,7 +45,7 @@ def _problem(resource: Resource, composer: Composer, source: str) -> str:
     error = composer.compile(source).error
     if not error:
         return ""
-    # Where the expression came from is said beside it, not in it.
+    # The warning names the expression's field beside its text, not in it.
     text = str(error).removeprefix("compilation failed: ")
     return f"{resource.group}/{resource.version}, Kind={resource.kind}: {text}\n"
 

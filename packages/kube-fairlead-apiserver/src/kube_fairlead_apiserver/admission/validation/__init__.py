@@ -1,4 +1,4 @@
-"""The rules for admission's own configuration: webhook configurations, policies and bindings.
+"""Validation of admission's own configuration: webhook configurations, policies and bindings.
 
-Pure functions that the registry's strategies call. What a valid configuration then does is said elsewhere.
+Pure functions that the registry's strategies call. They do not define what a valid configuration does.
 """

@@ -1,4 +1,4 @@
-"""What webhooks, policies and bindings have in common: rules, selectors, match conditions.
+"""Validates the common parts of webhooks, policies and bindings: rules, selectors, match conditions.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/admissionregistration/validation/validation.go
 """
@@ -31,7 +31,7 @@ def one_of(value: Any, allowed: Sequence[str], path: FieldPath) -> list[FieldErr
 
 
 def validate_rule(rule: Json, path: FieldPath) -> list[FieldError]:
-    """A rule with operations; names of resources too, where there are any."""
+    """Validate a rule with operations, and with resource names where they are allowed."""
     problems = _validate_names(rule.get("resourceNames") or (), path.child("resourceNames"))
     problems += _validate_operations(rule.get("operations") or [], path.child("operations"))
     problems += _validate_wildcard(rule.get("apiGroups") or [], path.child("apiGroups"), "API groups")
@@ -107,7 +107,7 @@ def _validate_resources(resources: list[str], path: FieldPath) -> list[FieldErro
 
 
 def validate_match_resources(resources: Json, path: FieldPath) -> list[FieldError]:
-    """The MatchResources of a policy or binding, after defaults."""
+    """Validate the MatchResources of a policy or binding, after defaults."""
     problems: list[FieldError] = []
     if resources.get("matchPolicy") is None:
         problems.append(FieldError.required(path.child("matchPolicy")))
@@ -124,7 +124,7 @@ def validate_match_resources(resources: Json, path: FieldPath) -> list[FieldErro
 
 
 def validate_match_conditions(conditions: Sequence[Json], path: FieldPath, *, params: bool) -> list[FieldError]:
-    """Named expressions that are true or false."""
+    """Validate named expressions whose value is a boolean."""
     problems: list[FieldError] = []
     if len(conditions) > _MAX_CONDITIONS:
         problems.append(FieldError.too_many(path, len(conditions), _MAX_CONDITIONS))

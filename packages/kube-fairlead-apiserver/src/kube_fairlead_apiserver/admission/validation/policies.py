@@ -35,7 +35,7 @@ _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 
 
 def validate_policy(obj: Json, old: Json | None = None) -> list[FieldError]:
-    """A policy, with every expression compiled. Match conditions that did not change are not looked at again."""
+    """Validate a policy and compile every expression. Unchanged match conditions are not validated again."""
     spec, path = obj.get("spec") or {}, FieldPath("spec")
     problems: list[FieldError] = []
     if spec.get("failurePolicy") is None:
@@ -169,7 +169,7 @@ def _validate_annotation(composer: Composer, annotation: Json, policy: str, path
 
 
 def validate_binding(obj: Json) -> list[FieldError]:
-    """A binding."""
+    """Validate a binding."""
     spec, path = obj.get("spec") or {}, FieldPath("spec")
     policy = spec.get("policyName") or ""
     at = path.child("policyName")

@@ -33,7 +33,7 @@ _URL_FORM = "; desired format: https://host[/path]"
 
 
 def validate_webhook_configuration(obj: Json, old: Json | None = None) -> list[FieldError]:
-    """Either kind of configuration. What was wrong with the old one already may stay wrong."""
+    """Validate either kind of configuration. Errors of the stored one are accepted."""
     before = (old or {}).get("webhooks") or []
     now = obj.get("webhooks") or []
     allowed_effects = _NO_SIDE_EFFECTS
@@ -90,7 +90,7 @@ def _validate_webhook(hook: Json, path: FieldPath, allowed_effects: tuple[str, .
 
 
 def _validate_name(name: str, path: FieldPath) -> list[FieldError]:
-    """A webhook is named by a whole domain name, so that no two projects take the same."""
+    """Validate a webhook's name: a fully qualified domain name, so that names of projects do not collide."""
     if not name:
         return [FieldError.required(path)]
     wrong = names.dns1123_subdomain(name)
