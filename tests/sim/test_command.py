@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from kube_fairlead_lab.commands.sim import command
 from kube_fairlead_lab.sim import campaign
-from kube_fairlead_lab.sim.plan import plan
+from kube_fairlead_lab.sim.action_plan import plan
 from kube_fairlead_lab.sim.runner import run
 from kube_fairlead_lab.sim.scenario import Scenario
 from kube_fairlead_lab.sim.shrinker import is_same_kind, shrink

@@ -5,7 +5,7 @@ import pathlib
 import msgspec
 import pytest
 
-from kube_fairlead_lab.sim.plan import FAULTS, plan
+from kube_fairlead_lab.sim.action_plan import FAULTS, plan
 from kube_fairlead_lab.sim.runner import Outcome, run
 from kube_fairlead_lab.sim.scenario import Scenario, read_scenario
 

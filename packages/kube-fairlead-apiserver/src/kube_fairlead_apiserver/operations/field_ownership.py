@@ -20,7 +20,7 @@ from kube_fairlead_apiserver.patch.apply.elements import MalformedFieldsError
 from kube_fairlead_apiserver.patch.apply.manager_versions import Version
 from kube_fairlead_apiserver.patch.apply.update_tracking import track_update
 from kube_fairlead_apiserver.registry.resource import Resource
-from kube_fairlead_apiserver.schema.go_decoding import TypeMismatch, conform
+from kube_fairlead_apiserver.schema.typed_decoder import TypeMismatch, conform
 
 __all__ = ["apply_existing", "apply_new", "managed_fields", "restore_valid", "track"]
 

@@ -23,9 +23,9 @@ from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.quantity import Quantity, QuantityError
 from kube_fairlead_apiserver.registry.resource import Conversion
 from kube_fairlead_apiserver.schema.defaulting import copy_json
-from kube_fairlead_apiserver.schema.go_decoding import TypeMismatch, conform
 from kube_fairlead_apiserver.schema.model import ANYTHING, SchemaNode
 from kube_fairlead_apiserver.schema.pruning import prune
+from kube_fairlead_apiserver.schema.typed_decoder import TypeMismatch, conform
 from kube_fairlead_apiserver.types import schemas
 
 __all__ = ["AUTOSCALER_CONVERSION", "default_served", "drop_carried"]

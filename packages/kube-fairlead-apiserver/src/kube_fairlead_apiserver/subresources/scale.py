@@ -24,7 +24,7 @@ from kube_fairlead_apiserver.operations.update import SubresourceView, update
 from kube_fairlead_apiserver.patch.json_patch import apply_json_patch
 from kube_fairlead_apiserver.patch.merge_patch import apply_merge_patch
 from kube_fairlead_apiserver.registry.resource import ScalePaths
-from kube_fairlead_apiserver.schema.go_decoding import TypeMismatch, conform
+from kube_fairlead_apiserver.schema.typed_decoder import TypeMismatch, conform
 from kube_fairlead_apiserver.types import schemas
 from kube_fairlead_apiserver.verbs import patch as patch_verb
 from kube_fairlead_apiserver.verbs import presentation

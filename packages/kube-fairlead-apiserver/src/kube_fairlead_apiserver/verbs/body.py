@@ -24,10 +24,10 @@ from kube_fairlead_apiserver.offload import weigh
 from kube_fairlead_apiserver.patch.depth_limit import MAX_DEPTH, ensure_depth
 from kube_fairlead_apiserver.patch.value_limit import ensure_few_values
 from kube_fairlead_apiserver.schema.duplicates import duplicate_fields
-from kube_fairlead_apiserver.schema.go_decoding import TypeMismatch, conform
 from kube_fairlead_apiserver.schema.jsontext import decode_json_text
 from kube_fairlead_apiserver.schema.model import SchemaNode
 from kube_fairlead_apiserver.schema.pruning import prune
+from kube_fairlead_apiserver.schema.typed_decoder import TypeMismatch, conform
 from kube_fairlead_apiserver.types import protobuf
 from kube_fairlead_apiserver.verbs.call import Call
 

@@ -12,8 +12,8 @@ import click
 from kube_fairlead.cli import flag_values
 
 if TYPE_CHECKING:
+    from kube_fairlead_lab.sim.action_plan import Action
     from kube_fairlead_lab.sim.campaign import Report
-    from kube_fairlead_lab.sim.plan import Action
     from kube_fairlead_lab.sim.runner import Outcome
     from kube_fairlead_lab.sim.scenario import Scenario
     from kube_fairlead_lab.sim.shrinker import ShrinkResult
@@ -155,7 +155,7 @@ def _scenario(path: pathlib.Path | None, *, is_steady: bool) -> Scenario:
 
 
 def _actions(seed: int, scenario: Scenario, steps: int | None, only: frozenset[int] | None) -> list[Action]:
-    from kube_fairlead_lab.sim.plan import plan
+    from kube_fairlead_lab.sim.action_plan import plan
 
     actions = plan(seed, scenario, steps)
     if only is None:
@@ -246,7 +246,7 @@ def _print_shrunk(shrunk: ShrinkResult, before: int, request: _Request) -> None:
 
 def _repeat_command(seed: int, request: _Request, actions: Sequence[Action]) -> str:
     """Return the command that repeats exactly this run."""
-    from kube_fairlead_lab.sim.plan import plan
+    from kube_fairlead_lab.sim.action_plan import plan
 
     numbers = [action.number for action in actions]
     chosen: tuple[str, ...] = ()
@@ -278,7 +278,7 @@ def _summary(outcome: Outcome) -> str:
 
 
 def _print_report(report: Report, request: _Request) -> int:
-    from kube_fairlead_lab.sim.plan import plan
+    from kube_fairlead_lab.sim.action_plan import plan
 
     click.echo(str(report))
     if report.failures:

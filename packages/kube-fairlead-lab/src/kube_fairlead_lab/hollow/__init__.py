@@ -20,7 +20,7 @@ from kube_fairlead_lab.hollow.filler_deployment import fill
 from kube_fairlead_lab.hollow.fleet import Fleet
 from kube_fairlead_lab.hollow.heartbeat import HeartbeatOptions
 from kube_fairlead_lab.hollow.kubelet import Kubelet
-from kube_fairlead_lab.hollow.plan import NodePlan, check_ranges, plan_nodes
+from kube_fairlead_lab.hollow.node_plans import NodePlan, check_ranges, plan_nodes
 from kube_fairlead_lab.hollow.runtime import Runtime, Sandbox
 from kube_fairlead_lab.hollow.scheduler import scheduler
 

@@ -19,7 +19,7 @@ from kube_fairlead_lab.hollow.fleet import Fleet
 from kube_fairlead_lab.hollow.heartbeat import HeartbeatOptions
 from kube_fairlead_lab.hollow.kubelet import Kubelet
 from kube_fairlead_lab.hollow.node_lifecycle import node_lifecycle
-from kube_fairlead_lab.hollow.plan import NodePlan
+from kube_fairlead_lab.hollow.node_plans import NodePlan
 from kube_fairlead_lab.hollow.scheduler import scheduler
 from kube_fairlead_lab.hollow.workloads import workload_controllers
 

@@ -21,7 +21,7 @@ from kube_fairlead.client.objects import Key, key_of
 from kube_fairlead_lab.hollow.caches import BY_NODE, Caches
 from kube_fairlead_lab.hollow.heartbeat import NODE_LEASES, Heartbeat, HeartbeatOptions
 from kube_fairlead_lab.hollow.kubelet import Kubelet, Remove, Report, Wait
-from kube_fairlead_lab.hollow.plan import NodePlan
+from kube_fairlead_lab.hollow.node_plans import NodePlan
 
 __all__ = ["Fleet"]
 

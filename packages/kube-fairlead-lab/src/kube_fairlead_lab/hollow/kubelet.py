@@ -10,7 +10,7 @@ from typing import Any
 from kube_fairlead.api.core_v1 import Pod
 from kube_fairlead_lab.hollow import statuses
 from kube_fairlead_lab.hollow.behaviour import behaviour
-from kube_fairlead_lab.hollow.plan import NodePlan
+from kube_fairlead_lab.hollow.node_plans import NodePlan
 from kube_fairlead_lab.hollow.runtime import Runtime, Sandbox
 
 __all__ = ["Kubelet", "Remove", "Report", "Step", "Wait"]

@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.base.randomness import SystemRandomness
+from kube_fairlead_lab.sim.action_plan import FAULTS
 from kube_fairlead_lab.sim.child_process import interrupts_blocked, kill_children, run_in_child, warm_up
 from kube_fairlead_lab.sim.environment import Violation
-from kube_fairlead_lab.sim.plan import FAULTS
 from kube_fairlead_lab.sim.runner import Outcome
 from kube_fairlead_lab.sim.scenario import Scenario
 

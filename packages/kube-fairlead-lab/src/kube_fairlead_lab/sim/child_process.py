@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from kube_fairlead_lab.sim.plan import Action
+from kube_fairlead_lab.sim.action_plan import Action
 from kube_fairlead_lab.sim.runner import Outcome, run
 from kube_fairlead_lab.sim.scenario import Scenario
 

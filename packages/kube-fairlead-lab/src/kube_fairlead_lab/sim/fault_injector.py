@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from kube_fairlead.base.randomness import Randomness, SeededRandomness
+from kube_fairlead_lab.sim.action_plan import FAULTS, Action
 from kube_fairlead_lab.sim.actors.clouds import CloudFault, SimCloud
 from kube_fairlead_lab.sim.actors.drivers import DriverHost, DriverRelease
 from kube_fairlead_lab.sim.actors.machines import SimMachine
@@ -14,7 +15,6 @@ from kube_fairlead_lab.sim.checkers.leaders import Leaders
 from kube_fairlead_lab.sim.environment import Actor, Environment
 from kube_fairlead_lab.sim.links import Link
 from kube_fairlead_lab.sim.network import Direction
-from kube_fairlead_lab.sim.plan import FAULTS, Action
 from kube_fairlead_lab.sim.scenario import NetworkFaults
 from kube_fairlead_lab.sim.trace import PLAN, Trace
 

@@ -18,6 +18,7 @@ from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead.drivers.sdk import Driver
 from kube_fairlead_apiserver.storage.interface import Row
+from kube_fairlead_lab.sim.action_plan import Action, plan
 from kube_fairlead_lab.sim.actors.agents import add_agent, add_part_time_agent
 from kube_fairlead_lab.sim.actors.clouds import SimCloud
 from kube_fairlead_lab.sim.actors.drivers import ControllerManagerDriver, DriverHost, DriverRelease, drainer, worker
@@ -56,7 +57,6 @@ from kube_fairlead_lab.sim.fault_injector import FaultInjector
 from kube_fairlead_lab.sim.loop import LoopStarved, SimLoop
 from kube_fairlead_lab.sim.narration.entries import Entry, narrate
 from kube_fairlead_lab.sim.narration.write_log import WriteLog
-from kube_fairlead_lab.sim.plan import Action, plan
 from kube_fairlead_lab.sim.scenario import Scenario
 
 __all__ = ["Outcome", "run"]

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.sim.action_plan import Action
 from kube_fairlead_lab.sim.environment import Violation
-from kube_fairlead_lab.sim.plan import Action
 from kube_fairlead_lab.sim.runner import Outcome, run
 from kube_fairlead_lab.sim.scenario import Scenario
 

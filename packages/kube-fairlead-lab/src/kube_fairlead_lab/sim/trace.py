@@ -8,8 +8,8 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from kube_fairlead_lab.sim.action_plan import Action
 from kube_fairlead_lab.sim.loop import SimLoop
-from kube_fairlead_lab.sim.plan import Action
 
 __all__ = ["PLAN", "Trace", "TraceEntry"]
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from kube_fairlead_lab.sim.action_plan import Action
 from kube_fairlead_lab.sim.environment import Violation
-from kube_fairlead_lab.sim.plan import Action
 from kube_fairlead_lab.sim.runner import Outcome
 from kube_fairlead_lab.sim.scenario import Scenario
 from kube_fairlead_lab.sim.shrinker import is_same_kind, shrink

@@ -23,7 +23,7 @@ from kube_fairlead_apiserver.admission.webhooks.review import AdmissionResponse
 from kube_fairlead_apiserver.patch.json_patch import apply_json_patch
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.schema.defaulting import copy_json
-from kube_fairlead_apiserver.schema.go_decoding import TypeMismatch, conform
+from kube_fairlead_apiserver.schema.typed_decoder import TypeMismatch, conform
 from kube_fairlead_apiserver.types import schemas
 
 __all__ = ["MutatingWebhooks"]

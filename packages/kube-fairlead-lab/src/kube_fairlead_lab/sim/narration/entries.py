@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
+from kube_fairlead_lab.sim.action_plan import Action
 from kube_fairlead_lab.sim.commits import Commit
 from kube_fairlead_lab.sim.narration import descriptions
 from kube_fairlead_lab.sim.narration.authors import Authors
 from kube_fairlead_lab.sim.narration.write_log import Rejection, Write
-from kube_fairlead_lab.sim.plan import Action
 from kube_fairlead_lab.sim.trace import PLAN, TraceEntry
 
 __all__ = ["Entry", "names_in", "narrate"]

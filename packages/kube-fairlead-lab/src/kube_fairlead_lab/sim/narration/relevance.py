@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from kube_fairlead_lab.sim.action_plan import FAULTS
 from kube_fairlead_lab.sim.environment import Violation
 from kube_fairlead_lab.sim.narration.entries import Entry, names_in
-from kube_fairlead_lab.sim.plan import FAULTS
 from kube_fairlead_lab.sim.trace import PLAN
 
 __all__ = ["Extract", "relevant_entries"]

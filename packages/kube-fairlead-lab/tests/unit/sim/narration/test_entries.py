@@ -3,11 +3,11 @@ from __future__ import annotations
 from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead_apiserver.http.messages import Response
 from kube_fairlead_apiserver.routing import RequestInfo
+from kube_fairlead_lab.sim.action_plan import Action
 from kube_fairlead_lab.sim.commits import NODES, Commit
 from kube_fairlead_lab.sim.loop import SimLoop
 from kube_fairlead_lab.sim.narration.entries import names_in, narrate
 from kube_fairlead_lab.sim.narration.write_log import Rejection, Write
-from kube_fairlead_lab.sim.plan import Action
 from kube_fairlead_lab.sim.trace import PLAN, Trace
 
 ACTION = Action(1.0, "partition", 1, number=17)

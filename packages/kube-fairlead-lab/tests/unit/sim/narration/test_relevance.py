@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from kube_fairlead_lab.sim.action_plan import Action
 from kube_fairlead_lab.sim.environment import Violation
 from kube_fairlead_lab.sim.narration.entries import Entry, names_in
 from kube_fairlead_lab.sim.narration.relevance import relevant_entries
-from kube_fairlead_lab.sim.plan import Action
 
 CRASH = Action(1.0, "agent_crash", 1, number=4)
 REQUESTED = Action(1.0, "event_wanted", 1, number=5)

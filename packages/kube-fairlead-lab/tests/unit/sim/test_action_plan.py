@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kube_fairlead_lab.sim.plan import FAULTS, plan
+from kube_fairlead_lab.sim.action_plan import FAULTS, plan
 from kube_fairlead_lab.sim.scenario import Faults, Scenario, ScenarioError, read_scenario
 
 
