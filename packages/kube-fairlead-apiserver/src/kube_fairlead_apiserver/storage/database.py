@@ -61,7 +61,6 @@ RESTORE_HINT = (
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
-_FOREIGN = "{path} is a SQLite file, but not one of an API server; name another --data-dir"
 _APPLICATION_ID_AT = 68
 
 
