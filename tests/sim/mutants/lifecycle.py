@@ -6,16 +6,13 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime as dt
-import types
 from typing import Any
 
 import pytest
 
-from kube_fairlead.agent import agent
-from kube_fairlead.agent.shutdown import status_writer
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
-from kube_fairlead.api.reserved import FINALIZER_CLAIMED
+from kube_fairlead.api.reserved import FINALIZER_CLAIMED, NODE_SHUTDOWN
 from kube_fairlead.claimant import driver_calls, engine, event_writer
 from kube_fairlead.client.verbs import Api
 from kube_fairlead.drivers.sdk import service
@@ -52,29 +49,18 @@ def writes_over_whatever_is_there(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("1", "no crash", seed=101)
 def claims_a_shutdown_beside_another(patch: pytest.MonkeyPatch) -> None:
-    """The shutdown ignores other claims and does not wait for the engine."""
-    claim = status_writer.ShutdownStatusWriter.claim
+    """The claimant does not fail other claims before a shutdown, and does not wait for them."""
+    blocker, interruption_of = claims.blocker, Facts.interruption_of
 
-    class Blind:
-        def __init__(self, events: Any) -> None:
-            self._events = events
+    def hasty(event: Any, events: Any, **options: Any) -> Any:
+        return None if event.spec.transition_name == NODE_SHUTDOWN.name else blocker(event, events, **options)
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._events, name)
+    def lenient(self: Facts, event: Any) -> str:
+        return "" if event.claim_status is ClaimStatus.CLAIMED else interruption_of(self, event)
 
-        async def list(self, **_options: object) -> Any:
-            return types.SimpleNamespace(items=[])
-
-    async def hasty(self: Any, state: Any) -> None:
-        events = self._events
-        self._events = Blind(events)
-        try:
-            await claim(self, state)
-        finally:
-            self._events = events
-
-    patch.setattr(agent.Agent, "is_quiet", property(lambda _self: True))
-    patch.setattr(status_writer.ShutdownStatusWriter, "claim", hasty)
+    patch.setattr(claims, "blocker", hasty)
+    patch.setattr(Facts, "interruption_of", lenient)
+    patch.setattr(Facts, "is_calling_for_another", lambda *_args: False)
 
 
 # ---- invariant 2

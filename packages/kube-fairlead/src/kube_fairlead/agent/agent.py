@@ -21,7 +21,7 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Informer
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.election import TermOverrun, Timing, end_process
-from kube_fairlead.lifecycle.facts import Settings
+from kube_fairlead.lifecycle.facts import Precedence, Settings
 
 __all__ = ["Agent", "AgentOptions"]
 
@@ -97,14 +97,9 @@ class Agent:
         """Whether there is no such node, as far as is known: only who holds its Lease looks."""
         return self._holder.node_is_missing
 
-    def interrupt(self, why: str) -> None:
-        """The node is going down: end what is under way, claim nothing but that. An empty reason takes it back."""
-        self._holder.interrupt(why)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether it was interrupted and nothing is claimed for the node any more, by it or by anybody else."""
-        return self._holder.is_quiet
+    def give_precedence(self, precedence: Precedence | None) -> None:
+        """From now on only the events of one driver go on at the node; None: all do."""
+        self._holder.give_precedence(precedence)
 
     async def run(self) -> None:
         """Run until cancelled. Driver calls under way are cancelled then; the next agent goes on with them."""

@@ -71,7 +71,7 @@ async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics,
         claims = settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT)
         with contextlib.ExitStack() as checks:
             if settings.shutdown is not None:
-                watch = _watch(client, settings, settings.shutdown, metrics, agent)
+                watch = _watch(client, settings, settings.shutdown, metrics, agent if claims else None)
                 checks.enter_context(ready.during("shutdown", lambda: _heard(watch)))
                 scope.start(watch.run(), name="shutdown")
             if not claims:
@@ -86,7 +86,7 @@ async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics,
 
 
 def _watch(
-    client: Client, settings: LaunchSettings, shutdown: ShutdownSettings, metrics: Metrics, agent: Agent
+    client: Client, settings: LaunchSettings, shutdown: ShutdownSettings, metrics: Metrics, agent: Agent | None
 ) -> ShutdownService:
     return ShutdownService(
         client,
@@ -94,10 +94,8 @@ def _watch(
         metrics,
         node_name=settings.node_name,
         folder=settings.state / "shutdown",
-        interrupt=agent.interrupt,
-        is_quiet=lambda: agent.is_quiet,
+        agent=agent,
         well_known_conditions=settings.settings.well_known_conditions,
-        records_events=settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT),
     )
 
 

@@ -237,11 +237,11 @@ class DriverCalls:
 
     def _judged(self, reached: Reached, step: Step, work: Work) -> Run:
         now = self._clock.now()
-        expected = Reached(state=work.start if step == "start" else work.end, node_name=work.node_name)
-        if reached != expected:
+        expected = (work.start if step == "start" else work.end, work.node_name)
+        if (reached.state, reached.node_name) != expected:
             what = f"{reached.state!r} on node {reached.node_name!r}"
             return Refused(now, f"the driver answered that it reached {what[:300]}, which nobody asked for")
-        return Started(now) if step == "start" else Ended(now)
+        return Started(now) if step == "start" else Ended(now, reached.message)
 
     async def _directory_changes(self) -> None:
         """Until a driver comes, goes, or answers again."""

@@ -22,6 +22,7 @@ class Registration:
     owner: int  # the user who owns its registration socket
     channel: DriverChannel
     transitions: tuple[OfferedTransition, ...]
+    announces: bool = False  # it writes the node's conditions itself
 
     def covers(self, start: str, end: str) -> bool:
         """Whether it carries out such a transition."""
@@ -97,6 +98,10 @@ class DriverDirectory:
             pairs = covered.setdefault(one.driver, set())
             pairs.update((offered.start, offered.end) for offered in one.transitions)
         return {driver: frozenset(pairs) for driver, pairs in covered.items()}
+
+    def announcers(self) -> frozenset[str]:
+        """The drivers that write the node's conditions themselves."""
+        return frozenset(one.driver for one in self._registrations if one.announces)
 
     def _tell(self) -> None:
         for listener in tuple(self._listeners):

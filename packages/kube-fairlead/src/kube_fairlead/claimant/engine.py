@@ -37,7 +37,7 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Informer
 from kube_fairlead.election import NotLeading
 from kube_fairlead.lifecycle import autoscaler_annotations, claims, decisions, invariants, phases, records, steps
-from kube_fairlead.lifecycle.facts import Calling, Facts, Settings
+from kube_fairlead.lifecycle.facts import Calling, Facts, Precedence, Settings
 
 __all__ = ["Engine"]
 
@@ -101,19 +101,13 @@ class Engine:
         self._drivers_known_at = client.clock.monotonic() + self._return_seconds
         self._progress_due: dict[str, float] = {}
         self._recorded: set[str] = set()  # finished events that this process need not record any more, by uid
-        self._interruption = ""
-        self._is_passing = False
+        self._precedence: Precedence | None = None
         self.last_error: Exception | None = None
 
-    def interrupt(self, why: str) -> None:
-        """From now on nothing may go on here but a shutdown; an empty reason takes that back."""
-        self._interruption = why
+    def give_precedence(self, precedence: Precedence | None) -> None:
+        """From now on only the events of one driver go on here; None: all do."""
+        self._precedence = precedence
         self._wake.set()
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether it was interrupted, and no claim decided on before that is still on its way to the server."""
-        return bool(self._interruption) and not self._is_passing and not self._doubtful
 
     @property
     def node_is_missing(self) -> bool:
@@ -135,7 +129,6 @@ class Engine:
 
     async def _pass(self) -> dt.datetime | None:
         """Take every step there is to take now; the moment of the next, if it is known."""
-        self._is_passing = True
         try:
             moment = await self._advance_all()
         except NotLeading:
@@ -145,9 +138,7 @@ class Engine:
             delay = next(self._delays)
             _log.warning("a step failed and is tried again", error=str(error) or "timed out", in_seconds=delay)
             return self._clock.now() + dt.timedelta(seconds=delay)
-        finally:
-            self._is_passing = False
-        if not self._interruption and claims.is_in_the_way(self._view.events, self.claimant):
+        if self._precedence is None and claims.is_in_the_way(self._view.events, self.claimant):
             _log.info("another claimant needs the lease to go on with its claim")
             self._step_aside()
         if not self._refused:
@@ -328,7 +319,7 @@ class Engine:
         try:
             await self._writer.write_record(event, entry)
         except api_errors.ApiError as error:
-            hurry = bool(self._interruption)
+            hurry = self._precedence is not None
             if not records.may_go_without(event, error.code, self._clock.now(), hurry=hurry):
                 raise
             _log.error("event released without a record", event=event.name, error=str(error))
@@ -405,7 +396,8 @@ class Engine:
             recorded=frozenset(self._recorded),
             refused=frozenset(uid for uid, refusal in self._refused.items() if refusal.is_final),
             settings=self._settings,
-            interruption=self._interruption,
+            precedence=self._precedence,
+            announcers=self._directory.announcers(),
         )
 
     def _event(self, uid: str) -> LifecycleEvent | None:

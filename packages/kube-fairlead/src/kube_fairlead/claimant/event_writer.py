@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+import functools
+from collections.abc import Awaitable, Mapping
+from typing import Any
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api import wire
-from kube_fairlead.api.core_v1 import Node, NodeCondition
+from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventStatus, LifecycleTransition, RecordEntry
-from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED
+from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.base.clock import Clock
+from kube_fairlead.claimant.node_writer import REQUEST_SECONDS, NodeWriter
 from kube_fairlead.claimant.record_writer import RecordWriter
 from kube_fairlead.claimant.view import NodeView
 from kube_fairlead.client import retry
 from kube_fairlead.client.client import Client
-from kube_fairlead.client.patches import MergePatch, StrategicMergePatch
 from kube_fairlead.client.verbs import Api
 from kube_fairlead.lifecycle import conditions, invariants
 
-__all__ = ["REQUEST_SECONDS", "EventWriter"]
-
-REQUEST_SECONDS: Final = 10.0
-"""How long one request may take; no more than the margin of the node's Lease, so that no write outlives it."""
+__all__ = ["EventWriter"]
 
 
 class EventWriter:
@@ -35,7 +33,7 @@ class EventWriter:
         once = client.with_retry(retry.NEVER)
         self._events: Api[LifecycleEvent] = once.of(LifecycleEvent)
         self._transitions: Api[LifecycleTransition] = once.of(LifecycleTransition)
-        self._nodes: Api[Node] = once.of(Node)
+        self._node = NodeWriter(client, view.node_name)
         self._records = RecordWriter(client)
         self._clock: Clock = client.clock
         self._view = view
@@ -95,12 +93,9 @@ class EventWriter:
 
     async def read_node(self) -> Node | None:
         """The node as it is now; None when there is none."""
-        try:
-            async with self._clock.timeout(REQUEST_SECONDS):
-                node = await self._nodes.get(self._view.node_name)
-        except api_errors.NotFound:
-            return None
-        self._view.node_written(node)
+        node = await self._node.read()
+        if node is not None:
+            self._view.node_written(node)
         return node
 
     async def read_transition(self, name: str) -> LifecycleTransition | None:
@@ -113,24 +108,12 @@ class EventWriter:
 
     async def publish(self, event: LifecycleEvent, node: Node, wanted: tuple[conditions.Wanted, ...]) -> None:
         """Write conditions of the node, and no others."""
-        written: list[NodeCondition] = []
-        for one in wanted:
-            current = node.condition(one.type)
-            reason = "" if current is None else current.reason
-            if one.type == CONDITION_LIFECYCLE_TRANSITION and reason != one.reason:
-                invariants.check_reason(event, one.reason, reason)
-            written.append(conditions.written(one, current, self._clock.now()))
-        # Guarded by the version too: a shutdown may have said something else meanwhile, which must stay (invariant 10).
-        body = {
-            "metadata": {"resourceVersion": node.metadata.resource_version},
-            "status": {"conditions": [wire.to_dict(condition) for condition in written]},
-        }
-        await self._patch_node(node, StrategicMergePatch(_of_this(node, body)), subresource="status")
+        check_move = functools.partial(invariants.check_reason, event)
+        await self._written(self._node.publish(node, wanted, check_move))
 
     async def annotate(self, node: Node, changes: Mapping[str, str | None]) -> None:
         """Set annotations of the node; None removes one."""
-        body = {"metadata": {"annotations": dict(changes)}}
-        await self._patch_node(node, MergePatch(_of_this(node, body)))
+        await self._written(self._node.annotate(node, changes))
 
     async def _store(self, event: LifecycleEvent, request: Any) -> None:
         try:
@@ -144,17 +127,9 @@ class EventWriter:
         else:
             self._view.event_written(stored)
 
-    async def _patch_node(self, node: Node, patch: StrategicMergePatch | MergePatch, *, subresource: str = "") -> None:
+    async def _written(self, request: Awaitable[Node]) -> None:
         try:
-            async with self._clock.timeout(REQUEST_SECONDS):
-                patched = await self._nodes.patch(node.name, patch, subresource=subresource)
+            self._view.node_written(await request)
         except api_errors.Conflict:
             await self.read_node()  # what is to be said is decided anew, by the node as it is now
             raise
-        self._view.node_written(patched)
-
-
-def _of_this(node: Node, body: dict[str, Any]) -> dict[str, Any]:
-    """The same patch, which a node of the same name but another uid refuses."""
-    metadata = {**body.get("metadata", {}), "uid": node.uid}
-    return {**body, "metadata": metadata}

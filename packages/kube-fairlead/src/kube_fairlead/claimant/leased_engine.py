@@ -19,7 +19,7 @@ from kube_fairlead.claimant.event_recorder import ClaimEventRecorder
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Informer
 from kube_fairlead.election import Candidate, Leadership, Lock, Rules, Term, TermOverrun, Timing, end_process, guarded
-from kube_fairlead.lifecycle.facts import Settings
+from kube_fairlead.lifecycle.facts import Precedence, Settings
 
 __all__ = ["LEASE_TIMING", "LeasedEngine"]
 
@@ -56,7 +56,7 @@ class LeasedEngine:
         self._claimant = claimant
         self._settings = settings or Settings()
         self._on_overrun = on_overrun
-        self._interruption = ""
+        self._precedence: Precedence | None = None
         self._step_aside: Callable[[], object] = lambda: None
         self._candidate = Candidate(
             client, Lock(NAMESPACE_NODE_LEASE, node_name), identity=identity, timing=timing, succeeds=succeeds
@@ -77,16 +77,11 @@ class LeasedEngine:
         """Whether there is no such node, as far as is known."""
         return self.engine is not None and self.engine.node_is_missing
 
-    def interrupt(self, why: str) -> None:
-        """The node is going down: end what is under way, claim nothing but that. An empty reason takes it back."""
-        self._interruption = why
+    def give_precedence(self, precedence: Precedence | None) -> None:
+        """From now on only the events of one driver go on at the node; None: all do."""
+        self._precedence = precedence
         if self.engine is not None:
-            self.engine.interrupt(why)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether the Lease is held, so that nobody else claims, and an interruption has come to all that goes on."""
-        return self.holds_lease and self.engine is not None and self.engine.is_quiet
+            self.engine.give_precedence(precedence)
 
     async def run(self) -> None:
         """Run until cancelled. Driver calls under way are cancelled then; whoever holds the Lease next calls again."""
@@ -108,7 +103,7 @@ class LeasedEngine:
             settings=self._settings,
             step_aside=self._step_aside,
         )
-        engine.interrupt(self._interruption)
+        engine.give_precedence(self._precedence)
         self.engine = engine
         try:
             async with tasks.TaskScope(term.owner, on_exit=tasks.OnExit.CANCEL) as scope:

@@ -50,10 +50,11 @@ class Work:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """The state that a driver says a node has reached."""
+    """The state that a driver says a node has reached. Only a driver inside the claimant's process adds a message."""
 
     state: str
     node_name: str
+    message: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,21 @@ from collections.abc import Iterable
 from typing import Final
 
 from kube_fairlead.api.core_v1 import Node, NodeCondition
-from kube_fairlead.api.lifecycle_v1alpha1 import FrozenTransition, LifecycleEvent
+from kube_fairlead.api.lifecycle_v1alpha1 import FrozenTransition, LifecycleEvent, LifecycleTransitionSpec
 from kube_fairlead.api.meta import ConditionStatus
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from kube_fairlead.lifecycle import deadlines, state_effects
 
-__all__ = ["Wanted", "after_failure", "after_state", "going_down_until", "is_lost", "outstanding", "written"]
+__all__ = [
+    "Wanted",
+    "after_failure",
+    "after_state",
+    "going_down_until",
+    "held_until",
+    "is_lost",
+    "outstanding",
+    "written",
+]
 
 _GOING_DOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
 _GOING_DOWN_LASTS: Final = dt.timedelta(hours=1)  # longer than pods of any sane configuration take to end
@@ -60,15 +69,27 @@ def after_failure(event: LifecycleEvent, node: Node, *, well_known: bool) -> tup
     status = event.status
     what = f"Lifecycle Transition '{event.spec.transition_name}' {_words(status.claim_status)}"
     message = f"{what}: {status.message}" if status.message else what
-    wanted = []
+    frozen, wanted = status.transition, []
     # A node that is going down says so, and nothing else (invariant 10).
-    if current.reason not in _GOING_DOWN or event.spec.transition_name == NODE_SHUTDOWN.name:
+    if current.reason not in _GOING_DOWN or _is_own(current.reason, frozen):
         wanted.append(Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, current.reason, message))
-    frozen = status.transition
     # The node may say that it has started before the event does: an agent writes the one after the other.
     if well_known and frozen is not None and (status.start_time is not None or current.reason == frozen.start):
         wanted += _well_known(state_effects.effects_of_failure(frozen.start), message)
     return tuple(wanted)
+
+
+def held_until(
+    node: Node, own: FrozenTransition | LifecycleTransitionSpec | None, now: dt.datetime
+) -> dt.datetime | None:
+    """Until when an event waits for a node that says that its machine is going down (invariant 10); None: it does not.
+
+    Not where the node says a state of the event's own transition.
+    """
+    current, until = node.condition(CONDITION_LIFECYCLE_TRANSITION), going_down_until(node)
+    if current is None or until is None or _is_own(current.reason, own):
+        return None
+    return until if now < until else None
 
 
 def going_down_until(node: Node) -> dt.datetime | None:
@@ -90,7 +111,11 @@ def is_lost(frozen: FrozenTransition, node: Node) -> bool:
     is then said once more, for the end comes after the start and after nothing else.
     """
     current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
-    return current is None or current.reason not in {frozen.start, frozen.end}
+    return current is None or not _is_own(current.reason, frozen)
+
+
+def _is_own(reason: str, transition: FrozenTransition | LifecycleTransitionSpec | None) -> bool:
+    return transition is not None and reason in {transition.start, transition.end}
 
 
 def outstanding(wanted: Iterable[Wanted], node: Node) -> tuple[Wanted, ...]:

@@ -25,7 +25,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import (
     LifecycleEventStatus,
     LifecycleTransition,
 )
-from kube_fairlead.api.reserved import FINALIZER_CLAIMED, NODE_SHUTDOWN
+from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.api.wire import replace
 from kube_fairlead.lifecycle import (
     autoscaler_annotations,
@@ -87,15 +87,14 @@ def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
         # No claim can be lost with it: the update that removes the finalizer fails if another claimant claims it now.
         is_held = FINALIZER_CLAIMED in event.metadata.finalizers
         return RemoveFinalizer() if is_held else Nothing("it is being deleted")
-    node = facts.node
-    if _is_interrupted(event, facts):
-        return Nothing(facts.interruption)
+    node, transition = facts.node, facts.transitions.get(event.spec.transition_name)
+    if interruption := facts.interruption_of(event):
+        return Nothing(interruption)
     if node is None:
         return Nothing(f"there is no node {event.spec.binding_node}")
-    if (until := _going_down_until(event, node, now)) is not None:
+    if until := conditions.held_until(node, None if transition is None else transition.spec, now):
         status = _waiting(event, _GOING_DOWN)
         return WaitUntil(until, _GOING_DOWN) if status is None else MarkSeen(status)
-    transition = facts.transitions.get(event.spec.transition_name)
     reason, hopeless = _unready(event, facts, node)
     if reason and facts.settings.leave_to_others:
         return Nothing(reason)
@@ -118,12 +117,12 @@ def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
         return Nothing(f"driver {transition.spec.driver} has not answered yet")
     if offer in facts.unasked:
         return AskDriver(offer)
-    return _claim(event, facts.claimant, node, transition, now)
+    return _claim(event, facts, node, transition, now)
 
 
 def _is_ready(event: LifecycleEvent, facts: Facts, node: Node) -> bool:
     reason, _ = _unready(event, facts, node)
-    return not reason and not _is_interrupted(event, facts) and event.uid not in facts.refused
+    return not reason and not facts.interruption_of(event) and event.uid not in facts.refused
 
 
 def _unready(event: LifecycleEvent, facts: Facts, node: Node) -> tuple[str, bool]:
@@ -143,16 +142,6 @@ def _waiting(event: LifecycleEvent, reason: str, **changes: Any) -> LifecycleEve
     return None if status == event.status else status
 
 
-def _is_interrupted(event: LifecycleEvent, facts: Facts) -> bool:
-    return bool(facts.interruption) and event.spec.transition_name != NODE_SHUTDOWN.name
-
-
-def _going_down_until(event: LifecycleEvent, node: Node, now: dt.datetime) -> dt.datetime | None:
-    """Until when nothing is said of a node that says of itself that it goes down (invariant 10); None: all may be."""
-    until = None if event.spec.transition_name == NODE_SHUTDOWN.name else conditions.going_down_until(node)
-    return until if until is not None and now < until else None
-
-
 def _wait_for_driver(event: LifecycleEvent, facts: Facts, reason: str, now: dt.datetime) -> Decision:
     seen = event.status.first_seen_time or deadlines.whole_seconds(now)
     status = _waiting(event, reason, first_seen_time=seen)
@@ -169,7 +158,7 @@ def _wait_for_driver(event: LifecycleEvent, facts: Facts, reason: str, now: dt.d
 
 
 def _claim(
-    event: LifecycleEvent, claimant: str, node: Node, transition: LifecycleTransition, now: dt.datetime
+    event: LifecycleEvent, facts: Facts, node: Node, transition: LifecycleTransition, now: dt.datetime
 ) -> Decision:
     spec = transition.spec
     sla = spec.sla_duration
@@ -179,8 +168,8 @@ def _claim(
             event.status,
             ClaimStatus.CLAIMED,
             driver=spec.driver,
-            sla=None if sla is None else deadlines.deadline_after(now, sla),
-            claimed_by=claimant,
+            sla=facts.deadline_of(spec.driver) if sla is None else deadlines.deadline_after(now, sla),
+            claimed_by=facts.claimant,
             node_uid=node.uid,
             transition=FrozenTransition(uid=transition.uid, start=spec.start, end=spec.end),
             options=driver_options.options_for(spec.driver, event.metadata.annotations),
@@ -196,8 +185,8 @@ def _claimed(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     frozen = status.transition
     if frozen is None or not status.driver:
         return _finish(event, ClaimStatus.FAILED, "the claim does not say what was claimed", facts, now)
-    if _is_interrupted(event, facts):
-        return _finish(event, ClaimStatus.FAILED, facts.interruption, facts, now)
+    if interruption := facts.interruption_of(event):
+        return _finish(event, ClaimStatus.FAILED, interruption, facts, now)
     if node is None or node.uid != status.node_uid:
         gone = f"node {event.spec.binding_node} is no longer the one of the claim (uid {status.node_uid})"
         return _finish(event, ClaimStatus.FAILED, gone, facts, now)
@@ -219,15 +208,15 @@ def _claimed(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
 
 def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, facts: Facts, now: dt.datetime) -> Decision:
     status, run = event.status, facts.run_of(event)
-    # What is said of a shutdown, and taken back, is its keeper's alone.
-    is_ours = event.spec.transition_name != NODE_SHUTDOWN.name
-    going_down = _going_down_until(event, node, now)
-    if going_down is not None:
+    if going_down := conditions.held_until(node, frozen, now):
         # A deadline that the driver has kept may lie behind: there is nothing more to wait for in that.
         return WaitUntil(min(one for one in (going_down, status.sla) if one is not None and now < one), _GOING_DOWN)
-    if is_ours and status.start_time is not None and conditions.is_lost(frozen, node):
-        return Publish(_outstanding(event, frozen.start, node, facts))
     has_driver = (frozen.start, frozen.end) in facts.drivers.get(status.driver, frozenset())
+    if isinstance(run, Idle) and not has_driver:
+        return _missing(event, facts, now)
+    is_lost = status.start_time is not None and conditions.is_lost(frozen, node)
+    if is_lost and (missing := _outstanding(event, frozen.start, node, facts)):
+        return Publish(missing)
     match run:
         case Calling(silence) if silence is not None:
             return _out_of_reach(event, silence, facts, now)
@@ -237,8 +226,6 @@ def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, fact
             return _wait(status, "the driver is at work")
         case Refused():
             return _wait(status, "the driver has given up")  # decided before; kept for the type checker
-        case Idle() if not has_driver:
-            return _missing(event, facts, now) if is_ours else _wait(status, "the agent carries the shutdown out")
         case Idle():
             return StartDriver() if status.start_time is None else EndDriver()
         case Started(at):
@@ -247,10 +234,10 @@ def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, fact
             if missing := _outstanding(event, frozen.start, node, facts):
                 return Publish(missing)
             return RecordStart(replace(status, start_time=deadlines.whole_seconds(at)))
-        case Ended():
+        case Ended(_, message):
             if missing := _outstanding(event, frozen.end, node, facts):
                 return Publish(missing)
-            return _finish(event, ClaimStatus.SUCCEEDED, "", facts, now)
+            return _finish(event, ClaimStatus.SUCCEEDED, message, facts, now)
         case other:
             assert_never(other)
 
@@ -300,7 +287,8 @@ def _finished(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision
     status, node = event.status, facts.node
     if FINALIZER_CLAIMED in event.metadata.finalizers:
         same_node = node is not None and node.uid == status.node_uid
-        if node is not None and same_node and event.claim_status is not ClaimStatus.SUCCEEDED:
+        has_to_say = event.claim_status is not ClaimStatus.SUCCEEDED and status.driver not in facts.announcers
+        if node is not None and same_node and has_to_say:
             wanted = conditions.after_failure(event, node, well_known=facts.settings.well_known_conditions)
             if missing := conditions.outstanding(wanted, node):
                 return Publish(missing)
@@ -334,7 +322,7 @@ def _finish(event: LifecycleEvent, target: ClaimStatus, message: str, facts: Fac
 
 def _outstanding(event: LifecycleEvent, state: str, node: Node, facts: Facts) -> tuple[conditions.Wanted, ...]:
     wanted = conditions.after_state(event.spec.transition_name, state, well_known=facts.settings.well_known_conditions)
-    return conditions.outstanding(wanted, node)
+    return () if event.status.driver in facts.announcers else conditions.outstanding(wanted, node)
 
 
 def _overdue(event: LifecycleEvent, run: Run) -> str:

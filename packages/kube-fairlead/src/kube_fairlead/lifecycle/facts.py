@@ -11,7 +11,20 @@ from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition, PodOutcome, Progress
 from kube_fairlead.lifecycle.claims import Drivers
 
-__all__ = ["IDLE", "Calling", "Ended", "Facts", "Idle", "Offer", "Refused", "Run", "Settings", "Silence", "Started"]
+__all__ = [
+    "IDLE",
+    "Calling",
+    "Ended",
+    "Facts",
+    "Idle",
+    "Offer",
+    "Precedence",
+    "Refused",
+    "Run",
+    "Settings",
+    "Silence",
+    "Started",
+]
 
 Offer = tuple[str, str, str]
 """A driver by name, and the start and end state of one transition that it offers."""
@@ -50,9 +63,10 @@ class Started:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
-    """The driver reached the end state."""
+    """The driver reached the end state. A driver inside this process may say more about it."""
 
     at: dt.datetime
+    message: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,6 +80,15 @@ class Refused:
 Run = Idle | Calling | Started | Ended | Refused
 IDLE = Idle()
 _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Precedence:
+    """The events of one driver go before all others of the node: claimed ones fail, and no other is claimed."""
+
+    driver: str
+    why: str  # the others' message, such as "node is shutting down"
+    deadline: dt.datetime | None = None  # of an event of the driver, where its transition has no sla
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +126,23 @@ class Facts:
     recorded: frozenset[str] = frozenset()  # finished events whose entry is in the node's record, by uid
     refused: frozenset[str] = frozenset()  # events that the server does not let this claimant write, by uid
     settings: Settings = dataclasses.field(default_factory=Settings)
-    interruption: str = ""  # why nothing may go on here but the shutdown itself, such as "node is shutting down"
+    precedence: Precedence | None = None
+    # Drivers that write the node's conditions themselves, because the node must show them with or without a claim.
+    announcers: frozenset[str] = frozenset()
 
     def run_of(self, event: LifecycleEvent) -> Run:
         """How far this process has come with an event's driver."""
         return self.runs.get(event.uid, IDLE)
+
+    def interruption_of(self, event: LifecycleEvent) -> str:
+        """Why an event may not go on although it could: another driver has precedence. Empty: it may."""
+        transition = self.transitions.get(event.spec.transition_name)
+        driver = event.status.driver or ("" if transition is None else transition.spec.driver)
+        return "" if self.precedence is None or self.precedence.driver == driver else self.precedence.why
+
+    def deadline_of(self, driver: str) -> dt.datetime | None:
+        """By when an event of a driver must be over that is claimed now, where its transition does not say."""
+        return self.precedence.deadline if self.precedence is not None and self.precedence.driver == driver else None
 
     def is_calling_for_another(self, event: LifecycleEvent) -> bool:
         """Whether a driver is still at work for another event, though that one may be finished or gone by now."""

@@ -27,6 +27,7 @@ __all__ = [
     "check_finished_in_time",
     "check_may_release",
     "check_may_start",
+    "check_move",
     "check_own",
     "check_reason",
     "check_single_claim",
@@ -72,12 +73,20 @@ def check_reason(event: LifecycleEvent, reason: str, current: str) -> None:
     transition = event.status.transition
     if transition is None:
         raise InvariantBroken(2, f"event {event.name} has no frozen transition and moves no condition")
-    # The start is recorded in the event after it was published: from then on there is no way back to it, unless the
-    # node has lost both.
-    is_shown = event.status.start_time is not None and current in {transition.start, transition.end}
-    allowed = transition.end if is_shown else transition.start
+    # The start is recorded in the event after it was published: from then on there is no way back to it.
+    is_started = event.status.start_time is not None
+    check_move(f"event {event.name}", (transition.start, transition.end), reason, current, is_started=is_started)
+
+
+def check_move(what: str, states: tuple[str, str], reason: str, current: str, *, is_started: bool) -> None:
+    """Invariant 2, of whatever brings a node from the first of two states to the second.
+
+    `is_started`: the first was published. It is published again only where the node shows neither any more.
+    """
+    start, end = states
+    allowed = end if is_started and current in states else start
     if reason != allowed:
-        raise InvariantBroken(2, f"event {event.name} may move the condition to {allowed} now, not to {reason}")
+        raise InvariantBroken(2, f"{what} may move the condition to {allowed} now, not to {reason}")
 
 
 def check_may_start(event: LifecycleEvent, claimant: str) -> None:

@@ -28,7 +28,7 @@ from kube_fairlead.api.core_v1 import (
     TaintEffect,
 )
 from kube_fairlead.api.meta import ConditionStatus
-from kube_fairlead.api.reserved import NODE_SHUTDOWN
+from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from kube_fairlead.lifecycle import conditions, deadlines
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "is_announced",
     "is_replaced_elsewhere",
     "is_static",
+    "next_state",
     "node_conditions",
     "rejected",
     "runs_since",
@@ -84,9 +85,17 @@ class ContainerEnd:
         return self.reason or ("Completed" if self.exit_code == 0 else "Error")
 
 
-def node_conditions(state: str, *, well_known: bool) -> tuple[conditions.Wanted, ...]:
+def next_state(node: Node, *, complete: bool) -> str:
+    """Which state of a shutdown the node says next: the end comes after the start, and after nothing else."""
+    current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
+    is_shown = current is not None and current.reason in {NODE_SHUTDOWN.start, NODE_SHUTDOWN.end}
+    return NODE_SHUTDOWN.end if complete and is_shown else NODE_SHUTDOWN.start
+
+
+def node_conditions(state: str, *, well_known: bool, with_ready: bool = True) -> tuple[conditions.Wanted, ...]:
     """What the node says when the shutdown has reached a state."""
-    return (*conditions.after_state(NODE_SHUTDOWN.name, state, well_known=well_known), NODE_NOT_READY)
+    not_ready = (NODE_NOT_READY,) if with_ready else ()
+    return (*conditions.after_state(NODE_SHUTDOWN.name, state, well_known=well_known), *not_ready)
 
 
 def is_static(pod: Pod) -> bool:

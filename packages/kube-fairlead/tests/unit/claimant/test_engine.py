@@ -14,6 +14,7 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED
 from kube_fairlead.driverapi.messages import Progress
 from kube_fairlead.lifecycle import autoscaler_annotations
+from kube_fairlead.lifecycle.facts import Precedence
 from tests.unit.claimant.world import NODE, World, a_world
 
 _EVENTS = GroupVersionResource("events.k8s.io", "v1", "events")
@@ -363,12 +364,12 @@ async def test_a_shutdown_interrupts(here: World) -> None:
     agent = here.start_agent()
     await here.create()
     await here.clock.advance(1)
-    agent.agent.interrupt("node is shutting down")
+    agent.agent.give_precedence(Precedence(driver="example.com/first", why="node is shutting down"))
     await here.create("f")
     await here.clock.advance(5)
     assert here.seen()[-2:] == ["Failed", "gone"]
     assert here.seen("f") == ["Pending"]
-    agent.agent.interrupt("")
+    agent.agent.give_precedence(None)
     here.driver.hold["end"].set()
     await here.clock.advance(5)
     assert here.seen("f")[-1] == "gone"

@@ -13,7 +13,7 @@ from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER
 from kube_fairlead.lifecycle import autoscaler_annotations
 from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.decisions import decide
-from kube_fairlead.lifecycle.facts import Calling, Ended, Refused, Settings, Started
+from kube_fairlead.lifecycle.facts import Calling, Ended, Precedence, Refused, Settings, Started
 from tests.unit.lifecycle.world import DRIVER, NODE, START, World, event, node, transition
 
 QUIET = Settings(hold_autoscalers=False, well_known_conditions=False)
@@ -392,7 +392,7 @@ def test_a_driver_that_is_gone_is_waited_for() -> None:
 def test_a_shutdown_ends_the_claim_and_claims_nothing_but_itself() -> None:
     here = world()
     claimed(here)
-    here.interruption = "node is shutting down"
+    here.precedence = Precedence(driver=NODE_SHUTDOWN.driver, why="node is shutting down")
     here.settle()
     assert here.statuses["uid-e"][-1] is ClaimStatus.FAILED
     here.add(event("f"))

@@ -6,11 +6,12 @@ import datetime as dt
 
 import pytest
 
+from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.api.reserved import NODE_SHUTDOWN
 from kube_fairlead.lifecycle import claims, phases
 from kube_fairlead.lifecycle import steps as d
-from kube_fairlead.lifecycle.facts import Settings
+from kube_fairlead.lifecycle.facts import Ended, Precedence, Settings
 from tests.unit.lifecycle.world import DRIVER, START, World, event, transition
 
 HOUR = dt.timedelta(hours=1)
@@ -105,3 +106,52 @@ def test_a_driver_that_has_kept_its_deadline_is_not_waited_for_by_it() -> None:
     here.say_of_shutdown("")
     here.settle()
     assert here.statuses["uid-e"][-1] is ClaimStatus.SUCCEEDED
+
+
+def shutdown_world() -> World:
+    """A driver with precedence, which writes the conditions of its states itself."""
+    made = World(Settings(hold_autoscalers=False, well_known_conditions=False))
+    made.offer(transition("down"))
+    made.announcers = frozenset({DRIVER})
+    made.precedence = Precedence(driver=DRIVER, why="node is shutting down", deadline=START + HOUR)
+    made.add(event("e", "down"))
+    return made
+
+
+def test_the_claim_of_a_driver_with_precedence_has_the_deadline_that_comes_with_it() -> None:
+    here = shutdown_world()
+    here.step("e")
+    assert here.events["e"].status.sla == START + HOUR
+    other = world(sla="60s")
+    other.precedence = Precedence(driver=DRIVER, why="node is shutting down", deadline=START + HOUR)
+    other.step("e")
+    assert other.events["e"].status.sla == START + dt.timedelta(seconds=60), "what the transition says comes first"
+
+
+@pytest.mark.parametrize("refusal", ["", "the shutdown of the node was called off"])
+def test_what_a_driver_writes_on_the_node_itself_is_not_written_for_it(refusal: str) -> None:
+    here = shutdown_world()
+    here.say_of_shutdown(NODE_SHUTDOWN.end)
+    shown = here.node
+    here.transitions["down"] = wire.replace(
+        here.transitions["down"],
+        spec=wire.replace(here.transitions["down"].spec, start=NODE_SHUTDOWN.start, end=NODE_SHUTDOWN.end),
+    )
+    here.offer(here.transitions["down"])
+    while here.events:
+        here.step("e")
+        is_ending = bool(here.calls) and here.calls[-1][1] == "end"
+        here.answer("e", refusal=refusal if is_ending else "")
+    assert here.calls == [("uid-e", "start"), ("uid-e", "end")]
+    assert here.statuses["uid-e"][-1] is (ClaimStatus.FAILED if refusal else ClaimStatus.SUCCEEDED)
+    assert here.node == shown
+
+
+def test_the_driver_with_precedence_ends_an_event_as_it_says() -> None:
+    here = shutdown_world()
+    while not here.calls or here.calls[-1][1] != "end":
+        here.step("e")
+        here.answer("e")
+    here.runs["uid-e"] = Ended(here.now, "the node went down and is up again")
+    assert isinstance(here.step("e"), d.Finish)
+    assert here.events["e"].status.message == "the node went down and is up again"

@@ -22,7 +22,19 @@ from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER
 from kube_fairlead.lifecycle import claims, conditions, invariants
 from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.decisions import decide
-from kube_fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Offer, Refused, Run, Settings, Silence, Started
+from kube_fairlead.lifecycle.facts import (
+    Calling,
+    Ended,
+    Facts,
+    Idle,
+    Offer,
+    Precedence,
+    Refused,
+    Run,
+    Settings,
+    Silence,
+    Started,
+)
 
 START = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
 NODE = "node-1"
@@ -59,7 +71,8 @@ class World:
         self.settings = settings or Settings()
         self.claimant = claims.node_claimant(NODE)
         self.holds_lease = True
-        self.interruption = ""
+        self.precedence: Precedence | None = None
+        self.announcers: frozenset[str] = frozenset()
         self.silences: dict[str, Silence] = {}
         self.unasked: list[Offer] = []
         self.progress: dict[str, Progress] = {}
@@ -97,7 +110,8 @@ class World:
             recorded=frozenset(self.recorded),
             runs=self.runs,
             settings=self.settings,
-            interruption=self.interruption,
+            precedence=self.precedence,
+            announcers=self.announcers,
         )
 
     def decide(self, name: str) -> d.Decision:

@@ -7,6 +7,7 @@ import pathlib
 import tempfile
 from typing import Any
 
+from kube_fairlead.agent.agent import Agent, AgentOptions
 from kube_fairlead.agent.shutdown.event_recorder import ShutdownEventRecorder
 from kube_fairlead.agent.shutdown.manager import ShutdownDependencies, ShutdownManager, ShutdownOptions
 from kube_fairlead.api import wire
@@ -17,6 +18,7 @@ from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUT
 from kube_fairlead.api.scheduling_v1 import PriorityClass
 from kube_fairlead.base import tasks
 from kube_fairlead.base.metrics import DiscardedMetrics
+from kube_fairlead.claimant.channels import GrpcChannels
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.lifecycle.shutdown_config import read_shutdown_config
@@ -100,17 +102,20 @@ async def _check_result(context: SceneContext, name: str, ready: _Readiness) -> 
 
 
 async def _run_agent(context: SceneContext, machine: HollowMachine, folder: pathlib.Path) -> None:
-    """Run the part of the node's agent that handles shutdowns."""
-    recorder = EventRecorder(context.client, controller="fairlead.dev/shutdown", instance=machine.kubelet.name)
+    """Run the node's agent. Its only driver is its own, for shutdowns."""
+    name = machine.kubelet.name
+    recorder = EventRecorder(context.client, controller="fairlead.dev/shutdown", instance=name)
+    agent = Agent(context.client, AgentOptions(node_name=name, identity=name), GrpcChannels(), DiscardedMetrics())
     keeper = ShutdownManager(
         context.client,
-        ShutdownOptions(
-            node_name=machine.kubelet.name, config=read_shutdown_config(_CONFIG), folder=folder, owner="agent"
+        ShutdownOptions(node_name=name, config=read_shutdown_config(_CONFIG), folder=folder, owner="agent"),
+        ShutdownDependencies(
+            ear=machine.listener, runtime=machine.runtime, kubelet=machine, machine=machine.identity, agent=agent
         ),
-        ShutdownDependencies(ear=machine.listener, runtime=machine.runtime, kubelet=machine, machine=machine.identity),
         ShutdownEventRecorder(recorder, DiscardedMetrics()),
     )
-    async with recorder.running():
+    async with recorder.running(), tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope:
+        scope.start(agent.run(), name="claims")
         await keeper.run()
 
 

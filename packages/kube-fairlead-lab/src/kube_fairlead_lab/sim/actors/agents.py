@@ -119,8 +119,7 @@ async def _keep(client: Client, machine: SimMachine, process_run: ProcessRun, ag
             runtime=SimRuntime(machine, process_run.randomness),
             kubelet=machine,
             machine=machine.as_seen_by(process_run.clock),
-            interrupt=agent.interrupt,
-            is_quiet=lambda: agent.is_quiet,
+            agent=agent,
         ),
         ShutdownEventRecorder(recorder, DiscardedMetrics()),
     )

@@ -67,9 +67,7 @@ class Deadlines:
             await self._environment.clock.sleep(_LOOK_SECONDS)
             for key, event in self._commits.of(EVENTS).items():
                 status = event.get("status", {})
-                # A manager observes the end of a shutdown.
-                is_shutdown = event["spec"]["transitionName"] == NODE_SHUTDOWN.name
-                if status.get("claimStatus") == "Claimed" and "sla" in status and not is_shutdown:
+                if status.get("claimStatus") == "Claimed" and "sla" in status:
                     self._check_in_time(key, self._claimants(event), status["sla"])
 
     def _claimants(self, event: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ Here belongs what happens on the node between the first word of a shutdown and i
 (`lockkeeping`, `holding`), ending pods (`conducting`, and its runtimes behind `ending`), what became of each
 (`accounts`), telling the API (`reporting`, `recording`), the kubelet beside it (`kubelet`, `kubelet_watch`,
 `kubelet_back`), and the keeper who sees to all of that (`keeper`). What is to be done when, and in which words, is
-decided in `lifecycle.shutdown_*`; nothing here decides it again.
+decided in `lifecycle.shutdown_*`; nothing here decides it again. The driver that the claimant calls for the event of a
+shutdown is `agent.shutdown_driver`.
 Before: the system that announces its end. After: `controllers.shutdown_observer`, which sees the end from elsewhere.
 """

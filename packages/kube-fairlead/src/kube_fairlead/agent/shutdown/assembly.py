@@ -6,10 +6,10 @@ import dataclasses
 import datetime as dt
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kube_fairlead.agent.agent import Agent
 from kube_fairlead.agent.shutdown.configuration import AgentConfig, kubelet_is_configured
 from kube_fairlead.agent.shutdown.cri.calls import CriCalls, Dial, named_pipe, unix_socket
 from kube_fairlead.agent.shutdown.cri.runtime import CriRuntime
@@ -138,10 +138,8 @@ class ShutdownService:
         *,
         node_name: str,
         folder: Path,
-        interrupt: Callable[[str], None],
-        is_quiet: Callable[[], bool],
+        agent: Agent | None,
         well_known_conditions: bool,
-        records_events: bool,
     ) -> None:
         config, clock, service = settings.config, client.clock, settings.service
         system = _linux(settings, clock) if service is None else _windows(settings, clock, service)
@@ -158,7 +156,6 @@ class ShutdownService:
                 # On Windows a kubelet that is configured may not hear the notice (nssm): its control knows.
                 kubelet_is_configured=service is None and kubelet_is_configured(config.kubelet_config_file),
                 well_known_conditions=well_known_conditions,
-                records_events=records_events,
                 own_pods=frozenset({own_pod} if own_pod else ()),
             ),
             ShutdownDependencies(
@@ -166,8 +163,7 @@ class ShutdownService:
                 runtime=system.runtime,
                 kubelet=system.kubelet,
                 machine=this_machine(clock),
-                interrupt=interrupt,
-                is_quiet=is_quiet,
+                agent=agent,
             ),
             ShutdownEventRecorder(self._recorder, metrics),
         )

@@ -15,12 +15,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, assert_never, cast
 
 import msgspec
 
+from kube_fairlead.agent.agent import Agent
 from kube_fairlead.agent.shutdown import kubelet_restart, kubelet_watch
 from kube_fairlead.agent.shutdown.api_reachability import API_ERRORS, ApiReachability
 from kube_fairlead.agent.shutdown.event_recorder import ShutdownEventRecorder, record_problems
@@ -34,12 +34,12 @@ from kube_fairlead.agent.shutdown.progress import ShutdownProgress
 from kube_fairlead.agent.shutdown.state_file import EndedPod, Machine, ShutdownState, StateFile
 from kube_fairlead.agent.shutdown.status_reporter import ShutdownStatusReporter
 from kube_fairlead.agent.shutdown.status_writer import ShutdownStatusWriter
-from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from kube_fairlead.agent.shutdown_driver import ShutdownDriver
 from kube_fairlead.base import logs, tasks
 from kube_fairlead.client.client import Client
 from kube_fairlead.lifecycle import shutdown_recovery
 from kube_fairlead.lifecycle.shutdown_config import ShutdownConfig
-from kube_fairlead.lifecycle.shutdown_recovery import WORDS_CALLED_OFF, WORDS_CAME_BACK, Witness
+from kube_fairlead.lifecycle.shutdown_recovery import Witness
 
 __all__ = ["FLUSH_MARGIN_SECONDS", "ShutdownDependencies", "ShutdownManager", "ShutdownOptions"]
 
@@ -49,8 +49,6 @@ FLUSH_MARGIN_SECONDS: Final = 5.0
 A pod that uses up the last group's time is killed when that is over. Its end, its record on disk and its last status
 follow: on a machine that is busy, each takes its moment.
 """
-
-_INTERRUPTION: Final = "node is shutting down"
 
 _EVIDENCE_SECONDS: Final = 3.0
 _STATUS_POLL_SECONDS: Final = 0.05
@@ -74,7 +72,6 @@ class ShutdownOptions:
     owner: str = "auto"  # auto, kubelet or agent
     kubelet_is_configured: bool = False  # its own configuration says that it ends pods
     well_known_conditions: bool = True
-    records_events: bool = True  # a LifecycleEvent stands for the shutdown
     own_pods: frozenset[str] = frozenset()  # uids of the pods that this agent itself runs in
 
 
@@ -86,8 +83,7 @@ class ShutdownDependencies:
     runtime: PodRuntime
     kubelet: KubeletControl
     machine: Machine
-    interrupt: Callable[[str], None] = lambda _why: None  # nothing else may go on at this node; empty: it may again
-    is_quiet: Callable[[], bool] = lambda: True  # an interruption has come through: nobody else claims for the node
+    agent: Agent | None = None  # whose claimant claims and finishes the events of shutdowns; None: there are none
 
 
 class ShutdownManager:
@@ -105,13 +101,8 @@ class ShutdownManager:
         self._teller = teller
         self._record = ShutdownStatusWriter(client, options.node_name, well_known=options.well_known_conditions)
         self._reach = ApiReachability(client.clock)
-        self._report = ShutdownStatusReporter(
-            client,
-            self._record,
-            self._reach,
-            records_events=options.records_events,
-            is_quiet=parts.is_quiet,
-        )
+        self._driver = None if parts.agent is None else ShutdownDriver(client, parts.agent, parts.machine)
+        self._report = ShutdownStatusReporter(client, self._record, self._reach, self._driver)
         self._writer = PodWriter(client)
         self._api_was_asked = False
 
@@ -136,11 +127,15 @@ class ShutdownManager:
         event = condition = None
         try:
             async with self._clock.timeout(_EVIDENCE_SECONDS):
-                event, condition = await self._record.witnesses(events=self.options.records_events)
+                event, condition = await self._witnesses()
             self._api_was_asked = True
         except API_ERRORS as error:
             _log.info("the API cannot say whether the node is going down", error=str(error) or "no answer")
         return self._recovered(None, event, condition)
+
+    async def _witnesses(self) -> tuple[Witness | None, Witness | None]:
+        event = None if self._driver is None else await self._driver.witness()
+        return event, await self._record.witness()
 
     def _recovered(
         self, file: Witness | None, event: Witness | None, condition: Witness | None
@@ -192,7 +187,7 @@ class ShutdownManager:
 
         async def ask() -> None:
             nonlocal event, condition
-            event, condition = await self._record.witnesses(events=self.options.records_events)
+            event, condition = await self._witnesses()
 
         await self._report.until_done(ask)
         self._api_was_asked = True
@@ -292,7 +287,7 @@ class ShutdownManager:
 
     async def _go_down(self, course: ShutdownProgress) -> shutdown_recovery.Recovery:
         """See everybody out, and let the machine go; unless the shutdown is called off before that."""
-        self._parts.interrupt(_INTERRUPTION)
+        self._report.begin(course)
         async with tasks.TaskScope("shutdown/course", on_exit=tasks.OnExit.CANCEL) as scope:
             leaving = scope.start(self._leave(course), name="leave")
             called_off = scope.start(self._wait_called_off(), name="called-off")
@@ -392,39 +387,37 @@ class ShutdownManager:
             self._course(state).change(state)
         _log.info("the shutdown was called off")
         self._teller.called_off(self.options.node_name)
-        return await self._wind_up(state, "ShutdownCancelled", ClaimStatus.FAILED, WORDS_CALLED_OFF)
+        return await self._wind_up(state, "ShutdownCancelled", called_off=True)
 
     async def _come_back(self, started_at: dt.datetime, *, complete: bool) -> shutdown_recovery.Recovery:
         """The machine was down and is up again: clear what is stale, tell what the API was not told then."""
         state = self.memory.load()
         self._teller.came_back(self.options.node_name, started_at, state, complete=complete)
-        return await self._wind_up(state, "NodeStarted", ClaimStatus.SUCCEEDED, WORDS_CAME_BACK)
+        return await self._wind_up(state, "NodeStarted", called_off=False)
 
-    async def _wind_up(
-        self, state: ShutdownState | None, why: str, outcome: ClaimStatus, message: str
-    ) -> shutdown_recovery.Recovery:
+    async def _wind_up(self, state: ShutdownState | None, why: str, *, called_off: bool) -> shutdown_recovery.Recovery:
         """Bring the API up to date, for as long as that takes, and forget. A new shutdown comes first."""
         async with tasks.TaskScope("shutdown/winding-up", on_exit=tasks.OnExit.CANCEL) as scope:
             goes_down = scope.start(self._wait_goes_down(), name="word")
-            work = scope.start(self._clean(state, why, outcome, message), name="clean")
+            work = scope.start(self._clean(state, why, called_off=called_off), name="clean")
             await asyncio.wait([work, goes_down], return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 self.memory.clear()
+                self._report.rest()
             begins = goes_down.done()
         return shutdown_recovery.Begin() if begins else shutdown_recovery.NoShutdown()
 
-    async def _clean(self, state: ShutdownState | None, why: str, outcome: ClaimStatus, message: str) -> None:
+    async def _clean(self, state: ShutdownState | None, why: str, *, called_off: bool) -> None:
         course = None if state is None else self._course(state)
         async with tasks.TaskScope("shutdown/cleaning") as scope:
-            if outcome is ClaimStatus.FAILED:
+            if called_off:
                 scope.start(self._give_kubelet_back(course), name="kubelet")
             if course is not None and (course.state.ended or course.state.unseen):
                 accounts = self._accounts(course)
                 async with accounts.telling():
                     await accounts.settle(self._parts.runtime)
                     await accounts.wait_told()
-            await self._report.tell_over(why, outcome, message)
-            self._parts.interrupt("")
+            await self._report.tell_over(why)
 
     async def _give_kubelet_back(self, course: ShutdownProgress | None) -> None:
         """The kubelet runs again, and holds the machine up if it did before."""

@@ -13,9 +13,8 @@ from kube_fairlead.agent.shutdown.api_reachability import API_ERRORS, ApiReachab
 from kube_fairlead.agent.shutdown.pod_cache import PodCache
 from kube_fairlead.agent.shutdown.pod_writer import PodWriter
 from kube_fairlead.agent.shutdown.progress import ShutdownProgress
-from kube_fairlead.agent.shutdown.status_writer import NotYet, ShutdownStatusWriter
-from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
-from kube_fairlead.api.reserved import NODE_SHUTDOWN
+from kube_fairlead.agent.shutdown.status_writer import ShutdownStatusWriter
+from kube_fairlead.agent.shutdown_driver import NotYet, ShutdownDriver
 from kube_fairlead.base import logs
 from kube_fairlead.base.backoff import Backoff
 from kube_fairlead.client.client import Client
@@ -30,38 +29,37 @@ _log = logs.get_logger(__name__)
 
 
 class ShutdownStatusReporter:
-    """What the API is told about one node. `is_quiet`: nobody else claims for the node any more."""
+    """What the API is told about one node. Without a driver no event stands for a shutdown."""
 
     def __init__(
-        self,
-        client: Client,
-        record: ShutdownStatusWriter,
-        reach: ApiReachability,
-        *,
-        records_events: bool,
-        is_quiet: Callable[[], bool],
+        self, client: Client, record: ShutdownStatusWriter, reach: ApiReachability, driver: ShutdownDriver | None
     ) -> None:
         self._clock = client.clock
         self._randomness = client.randomness
         self._record = record
         self._reach = reach
-        self._records_events = records_events
-        self._is_quiet = is_quiet
+        self._driver = driver
+
+    def begin(self, course: ShutdownProgress) -> None:
+        """From now on only the shutdown goes on at the node."""
+        if self._driver is not None:
+            self._driver.begin(course.state)
 
     async def tell_began(self, course: ShutdownProgress) -> None:
         """The node goes down. Goes on trying for as long as the pods take."""
         ours = course.state.owner == "agent"
         # A state that was reached is not left again (invariant 2).
-        reached = NODE_SHUTDOWN.start if course.state.complete_time is None else NODE_SHUTDOWN.end
-        await self.until_done(lambda: self._record.publish(reached, with_ready=ours))
+        complete = course.state.complete_time is not None
+        await self.until_done(lambda: self._record.publish(complete=complete, with_ready=ours))
         await self.until_done(lambda: self._record.keep_pods_away(course.state))
 
     async def record_event(self, course: ShutdownProgress, telling: asyncio.Task[None]) -> None:
-        """Have an event for it, once the node says so. It may have to wait for others, and nothing waits for it."""
+        """Have an event for it, once the node says so. It may have to wait for others, and no pod waits for it."""
         await asyncio.wait([telling])
-        if self._records_events:
-            await self.until_done(lambda: self._claim(course))
-            await self.until_done(lambda: self._record.record_start(course.state))
+        if self._driver is not None:
+            driver = self._driver
+            await self.until_done(lambda: driver.request(course.state))
+            await driver.wait_claimed()
 
     async def tell_complete(
         self, course: ShutdownProgress, telling: asyncio.Task[None], recording: asyncio.Task[None]
@@ -69,7 +67,7 @@ class ShutdownStatusReporter:
         """All pods have had their turn."""
         ours = course.state.owner == "agent"
         await asyncio.wait([telling])
-        await self.until_done(lambda: self._record.publish(NODE_SHUTDOWN.end, with_ready=ours))
+        await self.until_done(lambda: self._record.publish(complete=True, with_ready=ours))
         await asyncio.wait([recording])
 
     async def look_after(self, cache: PodCache, writer: PodWriter) -> None:
@@ -77,7 +75,7 @@ class ShutdownStatusReporter:
         while True:
             try:
                 async with self._reach.within(_STEP_SECONDS):
-                    await self._record.publish(NODE_SHUTDOWN.start, with_ready=True)
+                    await self._record.publish(complete=False, with_ready=True)
                     for pod in cache.current.values():
                         if not pod.finished and not pod.deleting and not pod.status.container_statuses:
                             await writer.reject(pod)
@@ -87,13 +85,21 @@ class ShutdownStatusReporter:
                 _log.exception("looking after the node fails in a way that was not foreseen")
             await self._clock.sleep(_OWN_NODE_SECONDS)
 
-    async def tell_over(self, why: str, outcome: ClaimStatus, message: str) -> None:
-        """Nothing is under way any more."""
-        if self._records_events:
-            await self.until_done(lambda: self._record.settle(outcome, message))
+    async def tell_over(self, why: str) -> None:
+        """Nothing is under way any more: the node does its other work again, and the claimant finishes the event."""
+        if self._driver is not None:
+            self._driver.conclude()
         await self.until_done(self._record.draw_line)
         await self.until_done(lambda: self._record.clear_conditions(why))
         await self.until_done(self._record.let_pods_in)
+        if self._driver is not None:
+            self._driver.yield_precedence()
+            await self.until_done(self._driver.check_settled)
+
+    def rest(self) -> None:
+        """Nothing is left to be told of any shutdown."""
+        if self._driver is not None:
+            self._driver.rest()
 
     async def until_done(self, step: Callable[[], Awaitable[None]]) -> None:
         """Try until it works."""
@@ -111,9 +117,3 @@ class ShutdownStatusReporter:
             else:
                 return
             await self._clock.sleep(next(delays))
-
-    async def _claim(self, course: ShutdownProgress) -> None:
-        # A claim of the same node's engine may have been on its way when it was interrupted (invariant 1).
-        if not self._is_quiet():
-            raise NotYet("the node's other claims are not at rest")
-        await self._record.claim(course.state)

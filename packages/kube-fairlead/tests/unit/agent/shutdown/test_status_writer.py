@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from kube_fairlead.agent.shutdown.status_writer import _is_shutdowns
 from kube_fairlead.client.transport import Request, Response
+from kube_fairlead.lifecycle.shutdown_events import is_event_name
 from tests.unit.agent.shutdown.world import NodeWorld
 from tests.unit.claimant.world import NODE
 
@@ -65,7 +65,7 @@ async def test_a_cordon_is_known_for_ours_even_when_killed_at_once_and_the_disk_
     ],
 )
 def test_whose_cordon_it_is(cordoned_by: str, ours: bool) -> None:
-    assert _is_shutdowns(cordoned_by, "node-1") is ours
+    assert is_event_name(cordoned_by, "node-1") is ours
 
 
 @pytest.mark.parametrize("subresource", ["/status", ""])
@@ -101,4 +101,4 @@ async def test_what_was_on_its_way_when_the_shutdown_was_called_off_comes_too_la
 
 def test_a_long_name_of_a_node_is_no_obstacle() -> None:
     name = "n" * 253
-    assert _is_shutdowns(f"shutdown-20260301-120000-{name}"[:253], name)
+    assert is_event_name(f"shutdown-20260301-120000-{name}"[:253], name)

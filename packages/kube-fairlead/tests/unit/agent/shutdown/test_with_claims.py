@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 
-from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+import pytest
+
+from kube_fairlead.api.core_v1 import Event
+from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, NodeLifecycleRecord
+from kube_fairlead.api.reserved import FINALIZER_CLAIMED, NODE_SHUTDOWN
 from kube_fairlead.client.transport import Request, Response
 from tests.unit.agent.shutdown.world import NodeWorld
+from tests.unit.claimant.world import NODE
 
 
 async def test_an_event_under_way_fails_before_the_shutdown_is_claimed(here: NodeWorld) -> None:
@@ -99,12 +105,14 @@ async def test_a_shutdown_that_is_called_off_lets_the_waiting_go_on(here: NodeWo
 
 
 async def test_the_end_is_told_although_the_event_cannot_be_claimed(here: NodeWorld) -> None:
-    here.is_quiet = lambda: False
+    here.api.start_agent(identity="twin")
+    await here.clock.advance(1)
     here.start()
     await here.clock.advance(1)
     here.machine.go_down()
     await here.wait(lambda: not here.machine.is_held)
     assert (await here.conditions())["LifecycleTransition"] == ("True", "shutdown-drain-complete")
+    assert not (await here.api.events.list()).items
 
 
 async def test_nothing_that_was_under_way_is_said_over_it(here: NodeWorld) -> None:
@@ -159,3 +167,106 @@ async def test_what_the_next_event_says_is_not_cleared_away(here: NodeWorld) -> 
     await here.wait(lambda: here.api.seen("later")[-1:] == ["gone"])
     await here.clock.advance(5)
     assert (await here.conditions())["LifecycleTransition"][1] == "Rebooted"
+
+
+async def test_the_event_is_claimed_and_started_before_the_machine_goes(here: NodeWorld) -> None:
+    """By the claimant, as every other: claim, finalizer, start, and a Kubernetes Event for each step."""
+    here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    heard = here.clock.now()
+    await here.wait(lambda: not here.machine.is_held)
+    event = await here.event()
+    assert event is not None
+    status = event.status
+    assert (status.driver, status.claimed_by) == (NODE_SHUTDOWN.driver, f"node/{NODE}")
+    assert FINALIZER_CLAIMED in event.metadata.finalizers
+    assert status.start_time is not None
+    # Every group's time, and five minutes to be down.
+    assert status.sla is not None
+    assert dt.timedelta(0) <= status.sla - heard - dt.timedelta(seconds=40, minutes=5) <= dt.timedelta(seconds=1)
+    await here.clock.advance(1)
+    reasons = {one.reason for one in (await here.api.admin.of(Event).list()).items}
+    assert {"Claimed", "TransitionStarted", "LifecycleClaimed", "LifecycleTransitionStarted"} <= reasons
+
+
+@pytest.mark.parametrize(("boots", "end"), [(True, "Succeeded"), (False, "Failed")])
+async def test_its_end_is_stored_and_recorded_before_it_is_gone(here: NodeWorld, boots: bool, end: str) -> None:
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    writes = agent.transport.writes
+    if boots:
+        await agent.kill()
+        await life.kill()
+        here.machine.reboot()
+        agent = here.api.start_agent()
+        writes = agent.transport.writes
+        here.beside(agent.agent)
+        here.start()
+    else:
+        writes.clear()
+        here.machine.call_off()
+    await here.wait(lambda: not (here.folder / "shutdown-state.json").exists())
+    await here.clock.advance(2)
+    (shutdown,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
+    assert here.api.seen(shutdown)[-3:] == ["Claimed", end, "gone"]
+    record = await here.api.admin.of(NodeLifecycleRecord).get(NODE)
+    assert [(one.event_name, one.result) for one in record.entries] == [(shutdown, end)]
+    steps = [line for line in writes if f"/lifecycleevents/{shutdown}" in line or "/nodelifecyclerecords" in line]
+    assert [line.split("/")[-1].split(" ")[0] for line in steps][-4:] == [
+        "status",
+        "nodelifecyclerecords",
+        shutdown,
+        shutdown,
+    ]
+    assert [line.split(" ")[0] for line in steps][-2:] == ["PUT", "DELETE"]
+
+
+async def test_the_event_of_a_shutdown_that_a_user_makes_shuts_nothing_down(here: NodeWorld) -> None:
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.clock.advance(1)
+    here.machine.call_off()
+    await here.clock.advance(5)
+    before = len(here.api.reasons)
+    await here.api.create("mine", NODE_SHUTDOWN.name)
+    await here.clock.advance(5)
+    assert here.api.seen("mine") == ["Pending"]
+    assert here.machine.kubelet == "running"
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    assert here.api.seen("mine") == ["Pending", "Claimed", "Failed", "gone"]
+    assert here.api.reasons[before:] == ["shutdown-drain-started", "shutdown-drain-complete"]
+    assert (await here.conditions())["GracefulNodeShutdownInProgress"] == ("True", "NodeShutdown")
+    event = await here.event()
+    assert event is not None
+    assert event.claim_status is ClaimStatus.CLAIMED
+
+
+async def test_it_is_claimed_by_the_next_process_where_the_first_died_before(here: NodeWorld) -> None:
+    """The event was made, and the agent killed before it claimed it; the machine boots meanwhile."""
+    agent = here.api.start_agent(
+        fate=lambda request, when: when == "before" and request.method == "PUT" and "/shutdown-" in request.path
+    )
+    here.beside(agent.agent)
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    (shutdown,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
+    assert here.api.seen(shutdown) == ["Pending"]
+    await agent.kill()
+    await life.kill()
+    here.machine.reboot()
+    here.beside(here.api.start_agent().agent)
+    here.start()
+    await here.wait(lambda: not (here.folder / "shutdown-state.json").exists())
+    await here.clock.advance(2)
+    assert here.api.seen(shutdown) == ["Pending", "Claimed", "Succeeded", "gone"]

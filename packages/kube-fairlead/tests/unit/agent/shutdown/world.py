@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import datetime as dt
 import pathlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from kube_fairlead.agent.agent import Agent
+from kube_fairlead.agent.agent import Agent, AgentOptions
 from kube_fairlead.agent.shutdown.event_recorder import ShutdownEventRecorder
 from kube_fairlead.agent.shutdown.manager import ShutdownDependencies, ShutdownManager, ShutdownOptions
 from kube_fairlead.agent.shutdown.pod_runtime import OnExit, RunningPod, RuntimeFailed
@@ -21,14 +22,16 @@ from kube_fairlead.api.gvk import GroupVersionResource
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.scheduling_v1 import PriorityClass
+from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
-from kube_fairlead.base.metrics import PrometheusMetrics
+from kube_fairlead.base.metrics import DiscardedMetrics, PrometheusMetrics
 from kube_fairlead.client import errors
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.client.transport import Request, Response
+from kube_fairlead.lifecycle.facts import Precedence, Settings
 from kube_fairlead.lifecycle.shutdown_config import Period, ShutdownConfig
 from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
-from tests.unit.claimant.world import NODE, Mortal, World, a_world
+from tests.unit.claimant.world import NODE, Mortal, NoChannels, World, a_world
 
 PERIODS = (Period(0, 20), Period(1000, 10), Period(2000000000, 10))
 
@@ -233,8 +236,7 @@ class NodeWorld:
         self.kubelet_is_configured = False
         self.config = ShutdownConfig(PERIODS)
         self.own_pods: frozenset[str] = frozenset()
-        self.interrupt: Callable[[str], None] = lambda _why: None
-        self.is_quiet: Callable[[], bool] = lambda: True
+        self.agent: Agent | None = None  # beside the keepers; None: each brings its own
 
     async def pod(
         self,
@@ -298,20 +300,26 @@ class NodeWorld:
 
     def beside(self, agent: Agent) -> None:
         """The keepers and this agent are one process."""
-        self.interrupt = agent.interrupt
-        self.is_quiet = lambda: agent.is_quiet
+        self.agent = agent
 
     def start(self) -> Life:
         transport = Mortal(self.api._in_process("agent", "system:masters"), self.clock)
         client = self.api.client(transport)
         metrics = PrometheusMetrics()
-        interruptions: list[str] = []
         recorder = EventRecorder(client, controller="fairlead.dev/agent", instance=NODE)
 
-        def interrupt(why: str) -> None:
-            interruptions.append(why)
-            self.interrupt(why)
+        # What has finished stays to be looked at.
+        settings = Settings(keep_finished=dt.timedelta(hours=1))
+        options = AgentOptions(node_name=NODE, identity="agent", settings=settings)
+        agent = self.agent or Agent(client, options, NoChannels(), DiscardedMetrics())
+        interruptions: list[str] = []
+        give_precedence = agent.give_precedence
 
+        def noted(precedence: Precedence | None) -> None:
+            interruptions.append("" if precedence is None else precedence.why)
+            give_precedence(precedence)
+
+        agent.give_precedence = noted  # type: ignore[method-assign]  # the test looks on
         keeper = ShutdownManager(
             client,
             ShutdownOptions(
@@ -327,12 +335,12 @@ class NodeWorld:
                 runtime=self.machine,
                 kubelet=self.machine,
                 machine=self.machine.boot,
-                interrupt=interrupt,
-                is_quiet=self.is_quiet,
+                agent=agent,
             ),
             ShutdownEventRecorder(recorder, metrics),
         )
-        task = self.api.scope.start(_alive(keeper, recorder), name=f"keeper-{len(self.lives)}")
+        own = None if self.agent is not None else agent
+        task = self.api.scope.start(_alive(keeper, recorder, own), name=f"keeper-{len(self.lives)}")
         self.lives.append(Life(keeper, transport, task, metrics, interruptions))
         return self.lives[-1]
 
@@ -365,9 +373,11 @@ class NodeWorld:
             passed += step
 
 
-async def _alive(keeper: ShutdownManager, recorder: EventRecorder) -> None:
+async def _alive(keeper: ShutdownManager, recorder: EventRecorder, agent: Agent | None) -> None:
     with contextlib.suppress(errors.ClientError):
-        async with recorder.running():
+        async with recorder.running(), tasks.TaskScope("process", on_exit=tasks.OnExit.CANCEL) as scope:
+            if agent is not None:
+                scope.start(agent.run(), name="agent")
             await keeper.run()
 
 
