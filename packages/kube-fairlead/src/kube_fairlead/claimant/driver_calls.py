@@ -130,9 +130,10 @@ class DriverCalls:
 
     async def cancel(self, uid: str) -> None:
         """End the call of an event, if there is one, and forget what came of any."""
-        task = self._calls.pop(uid, None)
+        task = self._calls.get(uid)
         if task is not None:
             await tasks.cancel_and_wait(task)
+            self._ended(uid, task)
         self.forget(uid)
 
     def forget(self, uid: str) -> None:

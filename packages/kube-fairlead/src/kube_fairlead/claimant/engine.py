@@ -23,7 +23,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import (
     RecordEntry,
 )
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
-from kube_fairlead.base import logs
+from kube_fairlead.base import logs, tasks
 from kube_fairlead.base.backoff import Backoff, Delays
 from kube_fairlead.claimant import driver_progress
 from kube_fairlead.claimant.driver_calls import DriverCalls
@@ -79,7 +79,8 @@ class Engine:
         self._reporter = reporter
         self._settings = settings or Settings()
         self._wake = asyncio.Event()
-        self._view = NodeView(client, node_name, self._wake.set, transitions)
+        self._has_news = asyncio.Event()
+        self._view = NodeView(client, node_name, self._view_changed, transitions)
         self._writer = EventWriter(client, self._view, self.claimant)
         self._execution = DriverCalls(
             directory,
@@ -119,13 +120,25 @@ class Engine:
         forget = self._directory.on_change(self._drivers_changed)
         self._drivers_changed()
         try:
-            async with self._view.running():
+            async with self._view.running(), tasks.TaskScope("engine", on_exit=tasks.OnExit.CANCEL) as scope:
+                scope.start(self._watch_calls(), name="calls")
                 while True:
                     self._wake.clear()
                     await self._wait(await self._pass())
         finally:
             forget()
             await self._execution.close()
+
+    def _view_changed(self) -> None:
+        self._has_news.set()
+        self._wake.set()
+
+    async def _watch_calls(self) -> None:
+        """End the call of an event that another client finishes, also while a request of this loop has no answer."""
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            await self._end_calls_of_the_past()
 
     async def _pass(self) -> dt.datetime | None:
         """Take every step there is to take now; the moment of the next, if it is known."""
@@ -231,6 +244,7 @@ class Engine:
         }
         for uid in [uid for uid in self._execution.runs if uid not in going_on]:
             await self._execution.cancel(uid)
+            self._wake.set()
 
     async def _confirmed(self, event: LifecycleEvent) -> steps.Decision:
         """Decide again from what the server says now: an event is not failed because a watch is a moment behind."""
