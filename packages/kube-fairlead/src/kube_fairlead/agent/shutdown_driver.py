@@ -15,6 +15,7 @@ Three things are particular to this driver, and are data for `lifecycle.decision
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -63,6 +64,7 @@ class ShutdownDriver:
         self._nodes = once.of(Node)
         self._transitions = once.of(LifecycleTransition)
         self._agent = agent
+        self._clock = client.clock
         self._machine = machine
         self._node_name = agent.options.node_name
         self._current: _Shutdown | None = None
@@ -118,10 +120,15 @@ class ShutdownDriver:
         if event.finished and self._current is not None:
             self._current.is_claimed.set()
 
-    async def wait_claimed(self) -> None:
-        """Until claim, finalizer and start of the event are stored."""
-        if self._current is not None:
-            await self._current.is_claimed.wait()
+    async def wait_claimed(self, seconds: float) -> bool:
+        """Wait until claim, finalizer and start of the event are stored, at most so long; whether they are."""
+        current = self._current
+        if current is None:
+            return True
+        with contextlib.suppress(TimeoutError):
+            async with self._clock.timeout(seconds):
+                await current.is_claimed.wait()
+        return current.is_claimed.is_set()
 
     async def check_settled(self) -> None:
         """Every event of a shutdown of this node has its terminal status.

@@ -23,6 +23,7 @@ __all__ = ["ShutdownStatusReporter"]
 
 _STEP_SECONDS: Final = 10.0
 _OWN_NODE_SECONDS: Final = 0.5
+_REQUEST_AGAIN_SECONDS: Final = 2.0
 _RETRY: Final = Backoff(initial_seconds=0.1, factor=2.0, cap_seconds=2.0, jitter=0.3)
 
 _log = logs.get_logger(__name__)
@@ -59,7 +60,9 @@ class ShutdownStatusReporter:
         if self._driver is not None:
             driver = self._driver
             await self.until_done(lambda: driver.request(course.state))
-            await driver.wait_claimed()
+            # A user may delete an event that is not claimed yet. Then it is requested again.
+            while not await driver.wait_claimed(_REQUEST_AGAIN_SECONDS):
+                await self.until_done(lambda: driver.request(course.state))
 
     async def tell_complete(
         self, course: ShutdownProgress, telling: asyncio.Task[None], recording: asyncio.Task[None]
