@@ -12,10 +12,11 @@ import pytest
 from kube_fairlead.agent.shutdown import pod_terminator, status_writer
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Pod
-from kube_fairlead.claimant import driver_calls, driver_directory
+from kube_fairlead.claimant import driver_calls
 from kube_fairlead.driverapi.messages import Reached
 from kube_fairlead.drivers.drain import evictor
 from kube_fairlead.lifecycle import conditions, decisions, deletion, steps
+from kube_fairlead.lifecycle.facts import Facts
 from kube_fairlead_apiserver import dispatch
 from kube_fairlead_apiserver.storage import store, watchers
 from kube_fairlead_apiserver.storage.interface import Row
@@ -117,7 +118,7 @@ def never_says_that_the_node_goes_down(patch: pytest.MonkeyPatch) -> None:
 @mutant("10", "2", "liveness")
 def lets_the_claimant_publish_the_states_of_a_shutdown(patch: pytest.MonkeyPatch) -> None:
     """Though the agent does, and has taken them back or gone further by the time the event is seen."""
-    patch.setattr(driver_directory.DriverDirectory, "announcers", lambda _self: frozenset())
+    patch.setattr(Facts, "driver_writes_conditions", lambda _self, _event: False)
 
 
 @mutant("10")

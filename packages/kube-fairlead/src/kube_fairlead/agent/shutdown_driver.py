@@ -32,6 +32,7 @@ from kube_fairlead.driverapi.errors import DriverRefused
 from kube_fairlead.driverapi.memory_channel import MemoryChannel
 from kube_fairlead.driverapi.messages import OfferedTransition, Progress, Reached, Work
 from kube_fairlead.lifecycle import claims, shutdown_events
+from kube_fairlead.lifecycle.facts import DriverTraits
 from kube_fairlead.lifecycle.shutdown_recovery import WORDS_CALLED_OFF, WORDS_CAME_BACK, Witness
 
 __all__ = ["NotYet", "ShutdownDriver"]
@@ -63,8 +64,8 @@ class ShutdownDriver:
         self._events = once.of(LifecycleEvent)
         self._nodes = once.of(Node)
         self._transitions = once.of(LifecycleTransition)
-        self._agent = agent
         self._clock = client.clock
+        self._agent = agent
         self._machine = machine
         self._node_name = agent.options.node_name
         self._current: _Shutdown | None = None
@@ -75,8 +76,8 @@ class ShutdownDriver:
             owner=0,
             channel=MemoryChannel(self),
             transitions=(_OFFER,),
-            announces=True,
         )
+        agent.directory.declare(DRIVER_SHUTDOWN, DriverTraits(writes_conditions=True, survives_reboot=True))
 
     # ---- for the agent
 
@@ -84,7 +85,7 @@ class ShutdownDriver:
         """A shutdown is under way: its event goes before all others of the node."""
         self.conclude()
         self._current = _Shutdown(shutdown_events.event_name(self._node_name, state.start_time))
-        self._agent.give_precedence(shutdown_events.precedence(state.start_time, state.periods))
+        self._agent.give_precedence(shutdown_events.precedence(self._node_name, state.start_time, state.periods))
 
     def conclude(self) -> None:
         """No shutdown is under way any more: the claimant hears how those whose events are not finished have ended."""

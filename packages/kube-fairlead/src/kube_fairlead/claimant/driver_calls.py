@@ -115,8 +115,8 @@ class DriverCalls:
             del self.asked[offer]
             self._on_change()
 
-    def call(self, event: LifecycleEvent, step: Step) -> None:
-        """Begin a call. Its outcome will be in `runs`."""
+    def call(self, event: LifecycleEvent, step: Step, *, deadline: dt.datetime | None) -> None:
+        """Begin a call, which ends at the deadline. Its outcome will be in `runs`."""
         invariants.check_may_start(event, self._claimant)
         if event.uid in self._calls:
             raise invariants.InvariantBroken(3, f"event {event.name} has a call under way already")
@@ -124,7 +124,7 @@ class DriverCalls:
         # What an earlier call came to stays so until this one is seen to last.
         lost_at = event.status.driver_unreachable_time
         self.runs[event.uid] = Calling() if lost_at is None else Calling(Silence(lost_at, ""))
-        task = self._tasks.start(self._run(event, step), name=f"{step}/{event.name}")
+        task = self._tasks.start(self._run(event, step, deadline), name=f"{step}/{event.name}")
         self._calls[event.uid] = task
         task.add_done_callback(lambda ended: self._ended(event.uid, ended))
 
@@ -149,12 +149,12 @@ class DriverCalls:
         """End all calls."""
         await self._tasks.close()
 
-    async def _run(self, event: LifecycleEvent, step: Step) -> None:
-        seconds = _seconds_until(event.status.sla, self._clock.now())
+    async def _run(self, event: LifecycleEvent, step: Step, deadline: dt.datetime | None) -> None:
+        seconds = _seconds_until(deadline, self._clock.now())
         outcome: Run
         try:
             async with self._clock.timeout(seconds):
-                outcome = await self._call_until_answered(event, step)
+                outcome = await self._call_until_answered(event, step, _work(event, deadline))
         except TimeoutError:
             # The deadline: deciding what that means is not for here, and neither is calling again.
             # A clock that was set back meanwhile gives the event more time, and its driver another call.
@@ -169,8 +169,7 @@ class DriverCalls:
             self.runs[event.uid] = outcome
         self._on_change()
 
-    async def _call_until_answered(self, event: LifecycleEvent, step: Step) -> Run:
-        work = _work(event)
+    async def _call_until_answered(self, event: LifecycleEvent, step: Step, work: Work) -> Run:
         driver = event.status.driver
         delays = _RECONNECT.delays(self._randomness)
         trust = _Trust(self._lost_seconds)
@@ -254,7 +253,7 @@ class DriverCalls:
             forget()
 
 
-def _work(event: LifecycleEvent) -> Work:
+def _work(event: LifecycleEvent, deadline: dt.datetime | None) -> Work:
     status = event.status
     if status.transition is None:
         raise ValueError(f"event {event.name} is not claimed")
@@ -267,7 +266,7 @@ def _work(event: LifecycleEvent) -> Work:
         start=status.transition.start,
         end=status.transition.end,
         options=status.options,
-        deadline=status.sla,
+        deadline=deadline,
     )
 
 

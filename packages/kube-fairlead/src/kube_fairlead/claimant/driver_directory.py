@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kube_fairlead.driverapi.channels import DriverChannel
 from kube_fairlead.driverapi.messages import OfferedTransition
 from kube_fairlead.lifecycle.claims import Drivers
-from kube_fairlead.lifecycle.facts import Silence
+from kube_fairlead.lifecycle.facts import DriverTraits, Silence
 
 __all__ = ["DriverDirectory", "Registration"]
 
@@ -22,7 +22,6 @@ class Registration:
     owner: int  # the user who owns its registration socket
     channel: DriverChannel
     transitions: tuple[OfferedTransition, ...]
-    announces: bool = False  # it writes the node's conditions itself
 
     def covers(self, start: str, end: str) -> bool:
         """Whether it carries out such a transition."""
@@ -36,6 +35,7 @@ class DriverDirectory:
         self._registrations: list[Registration] = []  # in the order in which they came
         self._silences: dict[Registration, Silence] = {}  # of those that do not answer
         self._listeners: list[Callable[[], None]] = []
+        self._traits: dict[str, DriverTraits] = {}
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Have this called after every change; call the answer to have that no more."""
@@ -99,9 +99,15 @@ class DriverDirectory:
             pairs.update((offered.start, offered.end) for offered in one.transitions)
         return {driver: frozenset(pairs) for driver, pairs in covered.items()}
 
-    def announcers(self) -> frozenset[str]:
-        """The drivers that write the node's conditions themselves."""
-        return frozenset(one.driver for one in self._registrations if one.announces)
+    def declare(self, driver: str, traits: DriverTraits) -> None:
+        """Declare a driver of this process, which registers later."""
+        self._traits[driver] = traits
+        self._tell()
+
+    @property
+    def traits(self) -> Mapping[str, DriverTraits]:
+        """What differs for drivers of this process, by driver name."""
+        return self._traits
 
     def _tell(self) -> None:
         for listener in tuple(self._listeners):

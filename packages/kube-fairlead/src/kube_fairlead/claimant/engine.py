@@ -290,7 +290,7 @@ class Engine:
             case steps.AnnotateNode(changes):
                 await self._writer.annotate(self._node(), changes)
             case steps.StartDriver():
-                self._execution.call(event, "start")
+                self._execution.call(event, "start", deadline=self._facts().deadline_for_driver(event))
             case steps.Publish(wanted):
                 await self._writer.publish(event, self._node(), wanted)
             case steps.RecordStart(status):
@@ -300,7 +300,7 @@ class Engine:
                 await self._writer.write_status(event, status)
                 self._reporter.contact(event, self._view.node, status)
             case steps.EndDriver():
-                self._execution.call(event, "end")
+                self._execution.call(event, "end", deadline=self._facts().deadline_for_driver(event))
             case steps.Finish(status):
                 await self._finish(event, decision)
                 _log.info("finished", event=event.name, status=status.claim_status, message=status.message)
@@ -411,7 +411,7 @@ class Engine:
             refused=frozenset(uid for uid, refusal in self._refused.items() if refusal.is_final),
             settings=self._settings,
             precedence=self._precedence,
-            announcers=self._directory.announcers(),
+            traits=self._directory.traits,
         )
 
     def _event(self, uid: str) -> LifecycleEvent | None:

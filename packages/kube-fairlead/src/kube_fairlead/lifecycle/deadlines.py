@@ -9,7 +9,7 @@ import datetime as dt
 
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventStatus
 
-__all__ = ["deadline_after", "driver_wait_ends", "expired", "whole_seconds"]
+__all__ = ["deadline_after", "driver_wait_ends", "expired", "is_past", "whole_seconds"]
 
 _SECOND = dt.timedelta(seconds=1)
 
@@ -30,7 +30,12 @@ def deadline_after(start: dt.datetime, length: dt.timedelta) -> dt.datetime:
 
 def expired(status: LifecycleEventStatus, at: dt.datetime) -> bool:
     """Whether the deadline was there at that moment. Without an SLA it never is."""
-    return status.sla is not None and at >= status.sla
+    return is_past(status.sla, at)
+
+
+def is_past(deadline: dt.datetime | None, at: dt.datetime) -> bool:
+    """Whether a deadline was there at that moment; None never is."""
+    return deadline is not None and at >= deadline
 
 
 def driver_wait_ends(event: LifecycleEvent, wait: dt.timedelta, now: dt.datetime) -> dt.datetime:

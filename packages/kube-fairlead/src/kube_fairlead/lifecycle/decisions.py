@@ -191,46 +191,64 @@ def _claimed(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
         gone = f"node {event.spec.binding_node} is no longer the one of the claim (uid {status.node_uid})"
         return _finish(event, ClaimStatus.FAILED, gone, facts, now)
     # An answer that came in time counts, even when the API server was out of reach until after the deadline.
-    if isinstance(run, Refused) and not deadlines.expired(status, run.at):
+    deadline = _deadline(event, frozen, facts)
+    if isinstance(run, Refused) and not deadlines.is_past(deadline, run.at):
         return _finish(event, ClaimStatus.FAILED, run.message, facts, now)
-    in_time = isinstance(run, Ended) and not deadlines.expired(status, run.at)
-    if deadlines.expired(status, now) and not in_time:
+    in_time = isinstance(run, Ended) and not deadlines.is_past(deadline, run.at)
+    if deadlines.is_past(deadline, now) and not in_time:
         return _finish(event, ClaimStatus.SLA_EXPIRED, _overdue(event, run), facts, now)
     if FINALIZER_CLAIMED not in event.metadata.finalizers:
         if not event.deleting:
             return AddFinalizer()
         if status.start_time is None and isinstance(run, Idle):
             return _finish(event, ClaimStatus.FAILED, "it was deleted before its driver was started", facts, now)
-    if facts.settings.hold_autoscalers and (changes := autoscaler_annotations.hold(node.metadata.annotations)):
+    if facts.holds_autoscalers(event) and (changes := autoscaler_annotations.hold(node.metadata.annotations)):
         return AnnotateNode(changes)
     return _carry_out(event, frozen, node, facts, now)
 
 
+def _deadline(event: LifecycleEvent, frozen: FrozenTransition, facts: Facts) -> dt.datetime | None:
+    """When the claimant ends the event; None: never.
+
+    A driver that survives a reboot is asked first, however late the machine boots. It has the time that every driver
+    has to register.
+    """
+    deadline, driver = facts.deadline_for_driver(event), event.status.driver
+    if deadline is not None or event.status.sla is None or _has_driver(driver, frozen, facts):
+        return deadline
+    is_answered = isinstance(facts.run_of(event), Ended | Refused)
+    return None if is_answered else max(event.status.sla, _expected(driver, facts))
+
+
+def _has_driver(driver: str, frozen: FrozenTransition, facts: Facts) -> bool:
+    return (frozen.start, frozen.end) in facts.drivers.get(driver, frozenset())
+
+
 def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, facts: Facts, now: dt.datetime) -> Decision:
-    status, run = event.status, facts.run_of(event)
+    status, run, deadline = event.status, facts.run_of(event), _deadline(event, frozen, facts)
     if going_down := conditions.held_until(node, frozen, now):
         # A deadline that the driver has kept may lie behind: there is nothing more to wait for in that.
-        return WaitUntil(min(one for one in (going_down, status.sla) if one is not None and now < one), _GOING_DOWN)
-    has_driver = (frozen.start, frozen.end) in facts.drivers.get(status.driver, frozenset())
+        return WaitUntil(min(one for one in (going_down, deadline) if one is not None and now < one), _GOING_DOWN)
+    has_driver = _has_driver(status.driver, frozen, facts)
     if isinstance(run, Idle) and not has_driver:
-        return _missing(event, facts, now)
+        return _missing(event, deadline, facts, now)
     is_lost = status.start_time is not None and conditions.is_lost(frozen, node)
     if is_lost and (missing := _outstanding(event, frozen.start, node, facts)):
         return Publish(missing)
     match run:
         case Calling(silence) if silence is not None:
-            return _out_of_reach(event, silence, facts, now)
+            return _out_of_reach(event, silence, deadline, facts, now)
         case Calling() if status.driver_unreachable_time is not None:
             return NoteDriver(replace(status, driver_unreachable_time=None, message=""))
         case Calling():
-            return _wait(status, "the driver is at work")
+            return _wait(deadline, "the driver is at work")
         case Refused():
-            return _wait(status, "the driver has given up")  # decided before; kept for the type checker
+            return _wait(deadline, "the driver has given up")  # decided before; kept for the type checker
         case Idle():
             return StartDriver() if status.start_time is None else EndDriver()
         case Started(at):
             if status.start_time is not None:
-                return EndDriver() if has_driver else _missing(event, facts, now)
+                return EndDriver() if has_driver else _missing(event, deadline, facts, now)
             if missing := _outstanding(event, frozen.start, node, facts):
                 return Publish(missing)
             return RecordStart(replace(status, start_time=deadlines.whole_seconds(at)))
@@ -242,17 +260,19 @@ def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, fact
             assert_never(other)
 
 
-def _missing(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
+def _missing(event: LifecycleEvent, deadline: dt.datetime | None, facts: Facts, now: dt.datetime) -> Decision:
     """No driver is there to be called for a claimed event."""
     driver = event.status.driver
     expected = _expected(driver, facts)
     if now < expected:
-        return _wait(event.status, f"driver {driver} may still register", expected)
+        return _wait(deadline, f"driver {driver} may still register", expected)
     error = f"it is not registered on node {event.spec.binding_node}"
-    return _out_of_reach(event, facts.silences.get(driver) or Silence(now, error), facts, now)
+    return _out_of_reach(event, facts.silences.get(driver) or Silence(now, error), deadline, facts, now)
 
 
-def _out_of_reach(event: LifecycleEvent, silence: Silence, facts: Facts, now: dt.datetime) -> Decision:
+def _out_of_reach(
+    event: LifecycleEvent, silence: Silence, deadline: dt.datetime | None, facts: Facts, now: dt.datetime
+) -> Decision:
     """Say so in the event; without an SLA, fail it after a bounded time, or it would block its node for ever."""
     status = event.status
     # What is stored counts: a claimant that was restarted does not begin to wait anew.
@@ -262,14 +282,14 @@ def _out_of_reach(event: LifecycleEvent, silence: Silence, facts: Facts, now: dt
         and now < silence.since + _BRIEF
         and isinstance(facts.run_of(event), Calling)
     ):
-        return _wait(status, "the driver may be back in a moment", silence.since + _BRIEF)
+        return _wait(deadline, "the driver may be back in a moment", silence.since + _BRIEF)
     said = Silence(since, silence.error).describe(status.driver) if silence.error else status.message
     message = phases.shortened(said)
     noted = replace(status, driver_unreachable_time=since, message=message)
     if noted != status:
         return NoteDriver(noted)
-    if status.sla is not None:
-        return WaitUntil(status.sla, message)
+    if deadline is not None:
+        return WaitUntil(deadline, message)
     limit = facts.settings.driver_lost
     # One that comes and goes gets no more time each time; one of a claimant that has just begun gets time to register.
     ends = max(deadlines.deadline_after(since, limit), facts.drivers_known_at)
@@ -287,7 +307,7 @@ def _finished(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision
     status, node = event.status, facts.node
     if FINALIZER_CLAIMED in event.metadata.finalizers:
         same_node = node is not None and node.uid == status.node_uid
-        has_to_say = event.claim_status is not ClaimStatus.SUCCEEDED and status.driver not in facts.announcers
+        has_to_say = event.claim_status is not ClaimStatus.SUCCEEDED and not facts.driver_writes_conditions(event)
         if node is not None and same_node and has_to_say:
             wanted = conditions.after_failure(event, node, well_known=facts.settings.well_known_conditions)
             if missing := conditions.outstanding(wanted, node):
@@ -322,7 +342,7 @@ def _finish(event: LifecycleEvent, target: ClaimStatus, message: str, facts: Fac
 
 def _outstanding(event: LifecycleEvent, state: str, node: Node, facts: Facts) -> tuple[conditions.Wanted, ...]:
     wanted = conditions.after_state(event.spec.transition_name, state, well_known=facts.settings.well_known_conditions)
-    return () if event.status.driver in facts.announcers else conditions.outstanding(wanted, node)
+    return () if facts.driver_writes_conditions(event) else conditions.outstanding(wanted, node)
 
 
 def _overdue(event: LifecycleEvent, run: Run) -> str:
@@ -334,6 +354,6 @@ def _overdue(event: LifecycleEvent, run: Run) -> str:
     return f"{reached} by the {at}: {why}" if why else f"{reached} by the {at}"
 
 
-def _wait(status: LifecycleEventStatus, why: str, until: dt.datetime | None = None) -> Decision:
-    moments = [moment for moment in (until, status.sla) if moment is not None]
+def _wait(deadline: dt.datetime | None, why: str, until: dt.datetime | None = None) -> Decision:
+    moments = [moment for moment in (until, deadline) if moment is not None]
     return WaitUntil(min(moments), why) if moments else Nothing(why)

@@ -14,6 +14,7 @@ from kube_fairlead.lifecycle.claims import Drivers
 __all__ = [
     "IDLE",
     "Calling",
+    "DriverTraits",
     "Ended",
     "Facts",
     "Idle",
@@ -83,11 +84,22 @@ _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DriverTraits:
+    """What differs for a driver inside this process. It is known before the driver registers."""
+
+    # The driver writes the node's conditions itself, because the node must show them with or without a claim.
+    writes_conditions: bool = False
+    # The driver reports after a restart of the machine how its event ended, although the deadline may have passed.
+    survives_reboot: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Precedence:
     """The events of one driver go before all others of the node: claimed ones fail, and no other is claimed."""
 
     driver: str
     why: str  # the others' message, such as "node is shutting down"
+    event_name: str = ""  # the event that the driver carries out in this boot
     deadline: dt.datetime | None = None  # of an event of the driver, where its transition has no sla
 
 
@@ -127,8 +139,7 @@ class Facts:
     refused: frozenset[str] = frozenset()  # events that the server does not let this claimant write, by uid
     settings: Settings = dataclasses.field(default_factory=Settings)
     precedence: Precedence | None = None
-    # Drivers that write the node's conditions themselves, because the node must show them with or without a claim.
-    announcers: frozenset[str] = frozenset()
+    traits: Mapping[str, DriverTraits] = dataclasses.field(default_factory=dict)  # by driver name
 
     def run_of(self, event: LifecycleEvent) -> Run:
         """How far this process has come with an event's driver."""
@@ -143,6 +154,29 @@ class Facts:
     def deadline_of(self, driver: str) -> dt.datetime | None:
         """By when an event of a driver must be over that is claimed now, where its transition does not say."""
         return self.precedence.deadline if self.precedence is not None and self.precedence.driver == driver else None
+
+    def deadline_for_driver(self, event: LifecycleEvent) -> dt.datetime | None:
+        """When the claimant ends a call for a claimed event; None: never.
+
+        The deadline limits what a driver does in this boot. It does not limit the answer about an earlier boot.
+        """
+        is_current = self.precedence is not None and self.precedence.event_name == event.name
+        return None if self._traits_of(event).survives_reboot and not is_current else event.status.sla
+
+    def holds_autoscalers(self, event: LifecycleEvent) -> bool:
+        """Whether autoscalers leave the node alone while the event is carried out.
+
+        A machine that goes down may never return, and then no claimant can remove the annotations: an autoscaler would
+        keep a dead node for ever.
+        """
+        return self.settings.hold_autoscalers and not self._traits_of(event).survives_reboot
+
+    def driver_writes_conditions(self, event: LifecycleEvent) -> bool:
+        """Whether the claimant leaves the node's conditions to the driver of a claimed event."""
+        return self._traits_of(event).writes_conditions
+
+    def _traits_of(self, event: LifecycleEvent) -> DriverTraits:
+        return self.traits.get(event.status.driver, DriverTraits())
 
     def is_calling_for_another(self, event: LifecycleEvent) -> bool:
         """Whether a driver is still at work for another event, though that one may be finished or gone by now."""

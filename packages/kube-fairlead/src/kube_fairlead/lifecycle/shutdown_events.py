@@ -77,11 +77,12 @@ def new_event(node_name: str, started_at: dt.datetime, *, boot_id: str, node_boo
     )
 
 
-def precedence(started_at: dt.datetime, periods: Iterable[Period]) -> Precedence:
+def precedence(node_name: str, started_at: dt.datetime, periods: Iterable[Period]) -> Precedence:
     """What the claimant of the node does from now on: only the shutdown, which has its pods' time and a margin."""
     budget = dt.timedelta(seconds=sum(period.seconds for period in periods))
     deadline = deadlines.deadline_after(started_at, budget + _DOWN_WITHIN)
-    return Precedence(driver=DRIVER_SHUTDOWN, why=_INTERRUPTION, deadline=deadline)
+    name = event_name(node_name, started_at)
+    return Precedence(driver=DRIVER_SHUTDOWN, why=_INTERRUPTION, event_name=name, deadline=deadline)
 
 
 def witness(given: Mapping[str, str], otherwise: dt.datetime | None = None) -> Witness | None:

@@ -9,9 +9,9 @@ import pytest
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.api.reserved import NODE_SHUTDOWN
-from kube_fairlead.lifecycle import claims, phases
+from kube_fairlead.lifecycle import autoscaler_annotations, claims, phases
 from kube_fairlead.lifecycle import steps as d
-from kube_fairlead.lifecycle.facts import Ended, Precedence, Settings
+from kube_fairlead.lifecycle.facts import DriverTraits, Ended, Precedence, Settings
 from tests.unit.lifecycle.world import DRIVER, START, World, event, transition
 
 HOUR = dt.timedelta(hours=1)
@@ -108,11 +108,11 @@ def test_a_driver_that_has_kept_its_deadline_is_not_waited_for_by_it() -> None:
     assert here.statuses["uid-e"][-1] is ClaimStatus.SUCCEEDED
 
 
-def shutdown_world() -> World:
+def shutdown_world(settings: Settings | None = None) -> World:
     """A driver with precedence, which writes the conditions of its states itself."""
-    made = World(Settings(hold_autoscalers=False, well_known_conditions=False))
+    made = World(settings or Settings(hold_autoscalers=False, well_known_conditions=False))
     made.offer(transition("down"))
-    made.announcers = frozenset({DRIVER})
+    made.traits = {DRIVER: DriverTraits(writes_conditions=True)}
     made.precedence = Precedence(driver=DRIVER, why="node is shutting down", deadline=START + HOUR)
     made.add(event("e", "down"))
     return made
@@ -126,6 +126,77 @@ def test_the_claim_of_a_driver_with_precedence_has_the_deadline_that_comes_with_
     other.precedence = Precedence(driver=DRIVER, why="node is shutting down", deadline=START + HOUR)
     other.step("e")
     assert other.events["e"].status.sla == START + dt.timedelta(seconds=60), "what the transition says comes first"
+
+
+def late_world() -> World:
+    """A claimed event whose driver survives a reboot, in a new process and after the deadline."""
+    made = World(Settings(hold_autoscalers=False, well_known_conditions=False))
+    made.offer(transition("down", sla="60s"))
+    made.traits = {DRIVER: DriverTraits(writes_conditions=True, survives_reboot=True)}
+    made.add(event("e", "down"))
+    while not made.calls or made.calls[-1][1] != "end":
+        made.step("e")
+        if made.calls and made.calls[-1][1] == "start":
+            made.answer("e")
+    made.calls.clear()
+    made.runs.clear()
+    made.now += HOUR
+    return made
+
+
+@pytest.mark.parametrize("refusal", ["", "the shutdown of the node was called off"])
+def test_a_driver_that_survives_a_reboot_answers_after_the_deadline(refusal: str) -> None:
+    here = late_world()
+    here.settle()
+    assert here.calls == [("uid-e", "end")]
+    here.now += HOUR
+    here.answer("e", refusal=refusal)
+    here.settle()
+    assert here.statuses["uid-e"][-1] is (ClaimStatus.FAILED if refusal else ClaimStatus.SUCCEEDED)
+
+
+@pytest.mark.parametrize("survives_reboot", [True, False])
+def test_autoscalers_are_held_only_where_the_claimant_can_release_them(survives_reboot: bool) -> None:
+    """A machine that goes down may never return: an autoscaler must be able to remove its node."""
+    here = shutdown_world(Settings(well_known_conditions=False))
+    here.traits = {DRIVER: DriverTraits(writes_conditions=True, survives_reboot=survives_reboot)}
+    here.settle()
+    assert here.calls == [("uid-e", "start")]
+    assert here.node is not None
+    assert (autoscaler_annotations.ANNOTATION_HELD in here.node.metadata.annotations) is not survives_reboot
+
+
+def test_its_answer_counts_though_it_has_left_since() -> None:
+    here = late_world()
+    here.settle()
+    here.answer("e")
+    del here.drivers[DRIVER]
+    here.settle()
+    assert here.statuses["uid-e"][-1] is ClaimStatus.SUCCEEDED
+
+
+def test_it_has_the_time_to_register_that_every_driver_has() -> None:
+    here = late_world()
+    drivers = dict(here.drivers)
+    del here.drivers[DRIVER]
+    here.drivers_known_at = here.now + dt.timedelta(seconds=30)
+    assert here.decide("e") == d.WaitUntil(here.drivers_known_at, f"driver {DRIVER} may still register")
+    here.now = here.drivers_known_at
+    decision = here.decide("e")
+    assert isinstance(decision, d.Finish)
+    assert decision.status.claim_status is ClaimStatus.SLA_EXPIRED
+    here.drivers.update(drivers)
+    assert isinstance(here.decide("e"), d.EndDriver)
+
+
+def test_the_deadline_counts_for_what_it_does_in_this_boot() -> None:
+    here = late_world()
+    here.precedence = Precedence(driver=DRIVER, why="node is shutting down", event_name="e")
+    decision = here.decide("e")
+    assert isinstance(decision, d.Finish)
+    assert decision.status.claim_status is ClaimStatus.SLA_EXPIRED
+    here.precedence = Precedence(driver=DRIVER, why="node is shutting down", event_name="another")
+    assert isinstance(here.decide("e"), d.EndDriver)
 
 
 @pytest.mark.parametrize("refusal", ["", "the shutdown of the node was called off"])

@@ -8,7 +8,7 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.api.reserved import NODE_SHUTDOWN
 from kube_fairlead.lifecycle import steps as d
-from kube_fairlead.lifecycle.facts import Settings
+from kube_fairlead.lifecycle.facts import DriverTraits, Settings
 from tests.unit.lifecycle.world import DRIVER, World, event, transition
 
 
@@ -59,7 +59,7 @@ def test_what_was_said_of_a_shutdown_is_not_said_again(is_there: bool) -> None:
     lose(here)
     here.runs.clear()
     if is_there:
-        here.announcers = frozenset({DRIVER})
+        here.traits = {DRIVER: DriverTraits(writes_conditions=True)}
     else:
         del here.drivers[DRIVER]
     assert isinstance(here.step("e"), d.EndDriver if is_there else d.NoteDriver)

@@ -24,6 +24,7 @@ from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.decisions import decide
 from kube_fairlead.lifecycle.facts import (
     Calling,
+    DriverTraits,
     Ended,
     Facts,
     Idle,
@@ -72,9 +73,10 @@ class World:
         self.claimant = claims.node_claimant(NODE)
         self.holds_lease = True
         self.precedence: Precedence | None = None
-        self.announcers: frozenset[str] = frozenset()
+        self.traits: dict[str, DriverTraits] = {}
         self.silences: dict[str, Silence] = {}
         self.unasked: list[Offer] = []
+        self.drivers_known_at = START
         self.progress: dict[str, Progress] = {}
         # The claimant's memory, which a crash takes.
         self.runs: dict[str, Run] = {}
@@ -106,12 +108,13 @@ class World:
             drivers=self.drivers,
             silences=self.silences,
             unasked=frozenset(self.unasked),
+            drivers_known_at=self.drivers_known_at,
             progress=self.progress,
             recorded=frozenset(self.recorded),
             runs=self.runs,
             settings=self.settings,
             precedence=self.precedence,
-            announcers=self.announcers,
+            traits=self.traits,
         )
 
     def decide(self, name: str) -> d.Decision:

@@ -67,7 +67,9 @@ class Deadlines:
             await self._environment.clock.sleep(_LOOK_SECONDS)
             for key, event in self._commits.of(EVENTS).items():
                 status = event.get("status", {})
-                if status.get("claimStatus") == "Claimed" and "sla" in status:
+                # The end of a shutdown is known after the next boot, or observed by a manager.
+                is_shutdown = event["spec"]["transitionName"] == NODE_SHUTDOWN.name
+                if status.get("claimStatus") == "Claimed" and "sla" in status and not is_shutdown:
                     self._check_in_time(key, self._claimants(event), status["sla"])
 
     def _claimants(self, event: dict[str, Any]) -> list[str]:

@@ -397,6 +397,8 @@ class ShutdownManager:
 
     async def _wind_up(self, state: ShutdownState | None, why: str, *, called_off: bool) -> shutdown_recovery.Recovery:
         """Bring the API up to date, for as long as that takes, and forget. A new shutdown comes first."""
+        # Before anything that may take long: without an answer of the driver the claimant lets the event expire.
+        self._report.conclude()
         async with tasks.TaskScope("shutdown/winding-up", on_exit=tasks.OnExit.CANCEL) as scope:
             goes_down = scope.start(self._wait_goes_down(), name="word")
             work = scope.start(self._clean(state, why, called_off=called_off), name="clean")

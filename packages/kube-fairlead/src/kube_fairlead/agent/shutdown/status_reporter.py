@@ -88,10 +88,13 @@ class ShutdownStatusReporter:
                 _log.exception("looking after the node fails in a way that was not foreseen")
             await self._clock.sleep(_OWN_NODE_SECONDS)
 
-    async def tell_over(self, why: str) -> None:
-        """Nothing is under way any more: the node does its other work again, and the claimant finishes the event."""
+    def conclude(self) -> None:
+        """The claimant may finish the event of the shutdown."""
         if self._driver is not None:
             self._driver.conclude()
+
+    async def tell_over(self, why: str) -> None:
+        """Nothing is under way any more: the node does its other work again."""
         await self.until_done(self._record.draw_line)
         await self.until_done(lambda: self._record.clear_conditions(why))
         await self.until_done(self._record.let_pods_in)

@@ -10,7 +10,9 @@ import pytest
 from kube_fairlead.api.core_v1 import Event
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, NodeLifecycleRecord
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED, NODE_SHUTDOWN
+from kube_fairlead.client import errors
 from kube_fairlead.client.transport import Request, Response
+from kube_fairlead.lifecycle import autoscaler_annotations
 from tests.unit.agent.shutdown.world import NodeWorld
 from tests.unit.claimant.world import NODE
 
@@ -67,7 +69,11 @@ async def test_a_claim_on_its_way_is_waited_for(here: NodeWorld) -> None:
     assert any(name.startswith("shutdown-") for name in claimed)
 
 
-async def test_after_the_reboot_the_event_is_finished_and_the_next_has_its_turn(here: NodeWorld) -> None:
+@pytest.mark.parametrize("off_seconds", [60, 600], ids=["before-the-deadline", "after-the-deadline"])
+async def test_after_the_reboot_the_event_is_finished_and_the_next_has_its_turn(
+    here: NodeWorld, off_seconds: float
+) -> None:
+    """The machine went down and is up again. When it boots does not change that."""
     agent = here.api.start_agent()
     here.beside(agent.agent)
     life = here.start()
@@ -78,8 +84,8 @@ async def test_after_the_reboot_the_event_is_finished_and_the_next_has_its_turn(
     await here.clock.advance(1)
     await agent.kill()
     await life.kill()
+    await here.clock.advance(off_seconds)
     here.machine.reboot()
-    await here.clock.advance(60)
     agent = here.api.start_agent()
     here.beside(agent.agent)
     here.start()
@@ -87,6 +93,107 @@ async def test_after_the_reboot_the_event_is_finished_and_the_next_has_its_turn(
     (shutdown,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
     assert here.api.seen(shutdown)[-3:] == ["Claimed", "Succeeded", "gone"]
     assert "Succeeded" in here.api.seen("later")
+
+
+async def test_a_late_boot_is_reported_although_the_results_of_pods_cannot_be_written(here: NodeWorld) -> None:
+    """The driver answers before the agent writes anything else, however long that takes."""
+    await here.pod("low", needs=1000)
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.clock.advance(5)
+    await agent.kill()
+    await life.kill()
+    await here.clock.advance(600)
+    here.machine.reboot()
+    here.beside(here.api.start_agent().agent)
+    life = here.start()
+    send = life.transport.send
+
+    async def without_pods(request: Request) -> Response:
+        if "/pods" in request.path and request.method != "GET":
+            raise errors.ConnectionBroken("no write of a pod gets through")
+        return await send(request)
+
+    life.transport.send = without_pods  # type: ignore[method-assign]  # for as long as the test lasts
+    await here.clock.advance(120)
+    assert (here.folder / "shutdown-state.json").exists()
+    (shutdown,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
+    assert here.api.seen(shutdown)[-3:] == ["Claimed", "Succeeded", "gone"]
+
+
+async def test_a_machine_that_does_not_go_down_in_time_exceeds_the_deadline(here: NodeWorld) -> None:
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.clock.advance(600)
+    (shutdown,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
+    assert here.api.seen(shutdown)[-3:] == ["Claimed", "SlaExpired", "gone"]
+    await here.clock.advance(60)
+    assert here.api.seen(shutdown)[-1] == "gone", "an event that has ended is not requested again"
+
+
+async def test_an_event_of_the_boot_before_succeeds_while_the_next_shutdown_is_under_way(here: NodeWorld) -> None:
+    """The machine boots after the deadline, and is shut down again before the agent has finished the first event."""
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    await agent.kill()
+    await life.kill()
+    (first,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
+    await here.clock.advance(600)
+    here.machine.reboot()
+    here.machine.go_down()
+    here.beside(here.api.start_agent().agent)
+    here.start()
+    await here.wait(lambda: not here.machine.is_held)
+    assert here.api.seen(first)[-3:] == ["Claimed", "Succeeded", "gone"]
+    (second,) = {name for name, _ in here.api.history if name.startswith("shutdown-")} - {first}
+    assert here.api.seen(second)[-1] == "Claimed"
+
+
+async def test_autoscalers_may_remove_a_node_that_never_returns(here: NodeWorld) -> None:
+    """Also where an event held them when the shutdown began."""
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    here.start()
+    await here.clock.advance(1)
+    here.api.driver.hold["end"].clear()
+    await here.api.create("reboot")
+    await here.clock.advance(2)
+    assert autoscaler_annotations.ANNOTATION_HELD in (await here.node()).metadata.annotations
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    left = (await here.node()).metadata.annotations
+    assert not {autoscaler_annotations.ANNOTATION_HELD, *autoscaler_annotations.HOLDS} & left.keys()
+
+
+async def test_an_event_that_is_deleted_before_its_claim_is_requested_again(here: NodeWorld) -> None:
+    await here.pod("low", needs=10)
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    here.start()
+    await here.clock.advance(1)
+    is_sent, send = asyncio.Event(), agent.transport.send
+
+    async def after_a_deletion(request: Request) -> Response:
+        if request.method == "PUT" and "/shutdown-" in request.path and not is_sent.is_set():
+            is_sent.set()
+            await here.api.events.delete(request.path.split("/")[-2])
+        return await send(request)
+
+    agent.transport.send = after_a_deletion  # type: ignore[method-assign]  # a user deletes it in this moment
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    (shutdown,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
+    assert here.api.seen(shutdown) == ["Pending", "gone", "Pending", "Claimed"]
 
 
 async def test_a_shutdown_that_is_called_off_lets_the_waiting_go_on(here: NodeWorld) -> None:
