@@ -112,7 +112,7 @@ def never_says_that_the_node_goes_down(patch: pytest.MonkeyPatch) -> None:
         pass
 
     patch.setattr(status_writer.ShutdownStatusWriter, "publish", nothing)
-    patch.setattr(status_writer.ShutdownStatusWriter, "keep_pods_away", nothing)
+    patch.setattr(status_writer.ShutdownStatusWriter, "cordon", nothing)
 
 
 @mutant("10", "2", "liveness")

@@ -104,8 +104,8 @@ def claims_for_a_socket_that_was_left_behind(patch: pytest.MonkeyPatch) -> None:
 def waits_for_a_lost_driver_for_ever(patch: pytest.MonkeyPatch) -> None:
     lost = decisions._out_of_reach
 
-    def patient(event: Any, silence: Any, facts: Any, now: dt.datetime) -> Any:
-        decided = lost(event, silence, facts, now)
+    def patient(event: Any, *others: Any) -> Any:
+        decided = lost(event, *others)
         is_given_up = isinstance(decided, steps.Finish) and event.status.sla is None
         return steps.Nothing("it may come back") if is_given_up else decided
 

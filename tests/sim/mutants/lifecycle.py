@@ -146,7 +146,7 @@ def starts_before_the_claim_is_stored(patch: pytest.MonkeyPatch) -> None:
 
     async def hasty(self: Any, event: Any, decision: Any) -> None:
         if isinstance(decision, steps.Claim):
-            self._execution.call(wire.replace(event, status=decision.status), "start", deadline=decision.status.sla)
+            self._calls.call(wire.replace(event, status=decision.status), "start", deadline=decision.status.sla)
         await carry_out(self, event, decision)
 
     patch.setattr(engine.Engine, "_carry_out", hasty)

@@ -1,4 +1,4 @@
-"""The whole agent of one node: what it is made of, and in which order that starts."""
+"""The agent of one node: its parts, and the order in which they start."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ __all__ = ["Agent", "AgentOptions"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """What an agent is for."""
+    """The node of an agent, and its settings."""
 
     node_name: str
     identity: str  # in the node's Lease; see `claimant.identity`
     registry: Path | None = None  # None: no drivers but those inside this process
     settings: Settings = dataclasses.field(default_factory=Settings)
     timing: Timing = LEASE_TIMING
-    on_overrun: Callable[[TermOverrun], None] = end_process  # what did not end in time might still write
+    on_overrun: Callable[[TermOverrun], None] = end_process  # a task that did not end in time might still write
 
 
 class Agent:
-    """Looks after the events of one node whenever it holds the node's Lease, and registers drivers all the time.
+    """Carries out the events of one node while it holds the node's Lease, and registers drivers all the time.
 
-    Nothing in it belongs to the process, so a process may run any number of them. Drivers that live in the same
-    process are added to the `directory`, with a `driverapi.memory.MemoryChannel`.
+    It has no global state, so a process may run any number of agents. Drivers of the same process are added to the
+    `directory`, with a `driverapi.memory_channel.MemoryChannel`.
     """
 
     def __init__(self, client: Client, options: AgentOptions, channels: Channels, metrics: Metrics) -> None:
@@ -52,7 +52,7 @@ class Agent:
         self._recorder = EventRecorder(client, controller="fairlead.dev/agent", instance=options.node_name)
         self.lease_namespace = LeaseNamespace(client, self._recorder)
         self._transitions = Informer(client.of(LifecycleTransition, keep=False))
-        self._holder = LeasedEngine(
+        self._leased_engine = LeasedEngine(
             client,
             options.node_name,
             self.directory,
@@ -85,24 +85,24 @@ class Agent:
     @property
     def holds_lease(self) -> bool:
         """Whether this agent, and no other, may claim for the node now."""
-        return self._holder.holds_lease
+        return self._leased_engine.holds_lease
 
     @property
     def last_error(self) -> Exception | None:
-        """What keeps it from its work, if something does."""
-        return self._holder.last_error
+        """The error of the last pass over the events; None: it succeeded."""
+        return self._leased_engine.last_error
 
     @property
     def node_is_missing(self) -> bool:
-        """Whether there is no such node, as far as is known: only who holds its Lease looks."""
-        return self._holder.node_is_missing
+        """Whether there is no such node. Only the holder of the node's Lease reads it."""
+        return self._leased_engine.node_is_missing
 
     def give_precedence(self, precedence: Precedence | None) -> None:
-        """From now on only the events of one driver go on at the node; None: all do."""
-        self._holder.give_precedence(precedence)
+        """From now on the claimant carries out the events of one driver only; None: all events."""
+        self._leased_engine.give_precedence(precedence)
 
     async def run(self) -> None:
-        """Run until cancelled. Driver calls under way are cancelled then; the next agent goes on with them."""
+        """Run until cancelled. That cancels driver calls in progress; the next agent repeats them."""
         async with (
             self._recorder.running(),
             self._transitions.running(),
@@ -113,4 +113,4 @@ class Agent:
             if self._registry is not None:
                 scope.start(self._publisher.run(), name="publisher")
                 scope.start(self._registry.run(), name="plugins")
-            await self._holder.run()
+            await self._leased_engine.run()

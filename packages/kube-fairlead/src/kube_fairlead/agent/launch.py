@@ -1,4 +1,4 @@
-"""The agent as a process: its name on this machine, its drivers' sockets, its health pages."""
+"""The agent as a process: its identity on this machine, the sockets of its drivers, its health endpoints."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _log = logs.get_logger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSettings:
-    """What the command line says."""
+    """The settings of the command line."""
 
     node_name: str
-    registry: Path | None  # None: this system has no sockets for drivers to register by
-    state: Path  # where the agent keeps its name and its lock
+    registry: Path | None  # None: drivers cannot register by sockets on this system
+    state: Path  # the folder of the agent's identity and lock
     settings: Settings
     platform: str = ""
-    shutdown: ShutdownSettings | None = None  # None: the machine's shutdowns are not looked after
+    shutdown: ShutdownSettings | None = None  # None: the agent does not handle shutdowns
     serving: ServingOptions = dataclasses.field(default_factory=ServingOptions)
     gates: gates.FeatureGates = dataclasses.field(default_factory=gates.FeatureGates)
-    discovery: GroupDiscovery | None = None  # None: the client knows the group of the lifecycle kinds
+    discovery: GroupDiscovery | None = None  # None: the client has the API group of the lifecycle kinds
 
 
 async def serve(
@@ -45,8 +45,8 @@ async def serve(
 ) -> None:
     """Run the agent of one node until cancelled.
 
-    Shutdowns of the machine are looked after at once, events as soon as the group of their kind is known.
-    With the feature gate off it claims nothing and registers nobody; what was published stays.
+    The agent handles shutdowns of the machine at once, and events as soon as the API group of their kind is known.
+    With the feature gate off it claims no event and registers no driver; published transitions stay.
     """
     live, ready = HealthChecks(), HealthChecks()
     health = HealthServer(settings.serving, live=live, ready=ready, metrics=metrics, clock=client.clock)
@@ -71,9 +71,9 @@ async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics,
         claims = settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT)
         with contextlib.ExitStack() as checks:
             if settings.shutdown is not None:
-                watch = _watch(client, settings, settings.shutdown, metrics, agent if claims else None)
-                checks.enter_context(ready.during("shutdown", lambda: _heard(watch)))
-                scope.start(watch.run(), name="shutdown")
+                service = _shutdown_service(client, settings, settings.shutdown, metrics, agent if claims else None)
+                checks.enter_context(ready.during("shutdown", lambda: _shutdown_verdict(service)))
+                scope.start(service.run(), name="shutdown")
             if not claims:
                 await asyncio.Event().wait()
             if settings.discovery is not None:
@@ -85,7 +85,7 @@ async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics,
             await agent.run()
 
 
-def _watch(
+def _shutdown_service(
     client: Client, settings: LaunchSettings, shutdown: ShutdownSettings, metrics: Metrics, agent: Agent | None
 ) -> ShutdownService:
     return ShutdownService(
@@ -99,8 +99,8 @@ def _watch(
     )
 
 
-def _heard(watch: ShutdownService) -> Verdict:
-    return Verdict(is_ok=not watch.problem, note=watch.problem or "the machine waits for its pods")
+def _shutdown_verdict(service: ShutdownService) -> Verdict:
+    return Verdict(is_ok=not service.problem, note=service.problem or "the machine waits for its pods")
 
 
 def _verdict(agent: Agent) -> Verdict:

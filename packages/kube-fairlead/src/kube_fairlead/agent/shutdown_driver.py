@@ -1,15 +1,17 @@
-"""The built-in driver `fairlead.dev/shutdown`: it stands between the agent's claimant and a shutdown of the machine.
+"""The built-in driver `fairlead.dev/shutdown`: it connects the agent's claimant with a shutdown of the machine.
 
-The agent asks for a LifecycleEvent as any user does. The claimant claims it, adds the finalizer, calls this driver, and
-in the end stores its terminal status and deletes it, as for every other driver. Start returns at once. End returns when
-the shutdown is over, which no process of a machine that goes down lives to see: the next one answers for it.
+The agent creates a LifecycleEvent as a user does. The claimant claims it, adds the finalizer, calls this driver, stores
+the terminal status and deletes the event, as for every other driver. Start returns at once. End returns when the
+shutdown is over. A machine that goes down ends the process before that, and the driver of the next process answers.
 
-Three things are particular to this driver, and are data for `lifecycle.decisions`:
+Three things differ from other drivers, and are data for `lifecycle.decisions`:
 
-1. It has precedence while a shutdown is under way (`facts.Precedence`).
-2. The agent writes the node's conditions itself (`Registration.announces`): the node shows that it goes down even where
-   its event cannot be claimed, because the lifecycle API is off or another claimant holds the node's Lease.
-3. It is registered only while the agent has a shutdown under way or to wind up.
+1. It has precedence during a shutdown (`facts.Precedence`).
+2. The agent writes the node's conditions itself (`facts.DriverTraits`): the node shows the shutdown even where its
+   event cannot be claimed, because the lifecycle API is off or another claimant holds the node's Lease.
+3. It survives a reboot (`facts.DriverTraits`): it answers for an event of an earlier boot, also after the deadline.
+
+It is registered only while the agent has a shutdown to carry out or to finish.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class NotYet(Exception):
 
 
 class _Shutdown:
-    """The shutdown under way."""
+    """The current shutdown."""
 
     def __init__(self, event_name: str) -> None:
         self.event_name = event_name
@@ -54,9 +56,9 @@ class _Shutdown:
 
 
 class ShutdownDriver:
-    """The driver of one agent, and what the agent asks of its claimant about shutdowns.
+    """The driver of one agent, and the agent's requests to its claimant.
 
-    Raises (`request`, `check_settled`, `witness`): whatever the client raises when the server cannot be reached.
+    Raises (`request`, `check_settled`, `witness`): what the client raises when the server cannot be reached.
     """
 
     def __init__(self, client: Client, agent: Agent, machine: Machine) -> None:
@@ -82,13 +84,13 @@ class ShutdownDriver:
     # ---- for the agent
 
     def begin(self, state: ShutdownState) -> None:
-        """A shutdown is under way: its event goes before all others of the node."""
+        """A shutdown begins: its event has precedence over all others of the node."""
         self.conclude()
         self._current = _Shutdown(shutdown_events.event_name(self._node_name, state.start_time))
         self._agent.give_precedence(shutdown_events.precedence(self._node_name, state.start_time, state.periods))
 
     def conclude(self) -> None:
-        """No shutdown is under way any more: the claimant hears how those whose events are not finished have ended."""
+        """The shutdown is over: the driver reports to the claimant how it ended, and how earlier ones ended."""
         if self._current is not None:
             self._current.is_over.set()
             self._current = None
@@ -97,20 +99,20 @@ class ShutdownDriver:
             self._is_registered = True
 
     def yield_precedence(self) -> None:
-        """The node does its other work again."""
+        """The claimant carries out other events again."""
         self._agent.give_precedence(None)
 
-    def rest(self) -> None:
-        """Nothing is left over of any shutdown."""
+    def unregister(self) -> None:
+        """Every shutdown is finished."""
         if self._is_registered:
             self._agent.directory.remove(self._registration)
             self._is_registered = False
 
     async def request(self, state: ShutdownState) -> None:
-        """Have an event that stands for the shutdown. Repeated, it finds the one it has made.
+        """Create the event of the shutdown, if there is none.
 
         Raises:
-            NotYet: this agent's claimant does not hold the node's Lease, so another agent may ask for an event.
+            NotYet: this agent's claimant does not hold the node's Lease, so another agent may create an event.
         """
         if not self._agent.holds_lease:
             raise NotYet("the agent does not hold the lease of the node")
@@ -142,7 +144,7 @@ class ShutdownDriver:
                 raise NotYet(f"event {event.name} is {event.claim_status}")
 
     async def witness(self) -> Witness | None:
-        """What a claimed event says of a shutdown, for an agent that starts."""
+        """What a claimed event contains about a shutdown, for an agent that starts."""
         own = claims.node_claimant(self._node_name)
         for event in await self._list():
             status = event.status
@@ -159,7 +161,7 @@ class ShutdownDriver:
         return (_OFFER,)
 
     async def start(self, work: Work) -> Reached:
-        """The event exists because the machine goes down already."""
+        """The machine goes down already: nothing is left to start."""
         self._witness_of(work)
         return Reached(state=work.start, node_name=work.node_name)
 
@@ -177,7 +179,7 @@ class ShutdownDriver:
     def _witness_of(self, work: Work) -> Witness:
         witness = shutdown_events.witness(work.options)
         if witness is None:
-            raise DriverRefused("only the agent of a node asks for the event of a shutdown")
+            raise DriverRefused("only the agent of a node creates the event of a shutdown")
         return witness
 
     # ---- requests

@@ -1,4 +1,4 @@
-"""Calling drivers: one call at a time for an event, again when the driver went away, never beyond the deadline."""
+"""Driver calls: one at a time for an event, repeated when the driver disconnects, cancelled at the deadline."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Step = Literal["start", "end"]
 
 _RECONNECT: Final = Backoff(initial_seconds=0.1, factor=2.0, cap_seconds=5.0, jitter=0.5)
 # A call that lasts this long has reached its driver. After each loss of the driver it takes twice as long, so that a
-# driver that dies a little later into every call is lost for good in the end, as one that does not come back is.
+# driver that exits a little later in every call counts as lost in the end, as one that does not register again.
 _STEADY_SECONDS: Final = 5.0
 # An answer of a driver counts for one claim, and no longer than this.
 _ANSWER_COUNTS_SECONDS: Final = 5.0
@@ -38,9 +38,9 @@ _log = logs.get_logger(__name__)
 
 
 class _Trust:
-    """How long a driver must last before it counts as back, from how often it was lost for one event.
+    """How long a call must last before its driver counts as reachable, from how often it was lost for one event.
 
-    A driver that lasted as long as a lost one is waited for was no lost one: it starts anew.
+    A call that lasted as long as the wait for a lost driver resets the count.
     """
 
     def __init__(self, lost_seconds: float) -> None:
@@ -56,14 +56,14 @@ class _Trust:
         self._losses = 1 if lasted_seconds >= self._lost_seconds else self._losses + 1
 
     def progressed(self, progress: Progress) -> None:
-        """Work that gets further than ever before is not in vain, however often its driver dies on the way."""
+        """Progress beyond the furthest so far counts, however often the driver exits."""
         if progress.done > self._furthest:
             self._furthest = progress.done
             self._losses = min(self._losses, 1)
 
 
 class DriverCalls:
-    """The driver calls of this process, and what has come of them.
+    """The driver calls of this process, and their results.
 
     `runs` is what decisions see. Invariant: an event has at most one call under way, and a call that is cancelled is
     over when `cancel` returns.
@@ -72,7 +72,7 @@ class DriverCalls:
     def __init__(
         self,
         directory: DriverDirectory,
-        contact: DriverProbe,
+        probe: DriverProbe,
         *,
         claimant: str,
         clock: Clock,
@@ -82,11 +82,11 @@ class DriverCalls:
     ) -> None:
         self._lost_seconds = driver_lost.total_seconds()
         self.runs: dict[str, Run] = {}
-        self.progress: dict[str, Progress] = {}  # what was told and not yet written, by event uid
-        self.asked: dict[Offer, None] = {}  # questions under way
-        self._answered: dict[Offer, float] = {}  # when each answered last, on the monotonic clock
+        self.progress: dict[str, Progress] = {}  # reported and not written yet, by event uid
+        self.asked: dict[Offer, None] = {}  # probes in progress
+        self._answered: dict[Offer, float] = {}  # the last answer to a probe, on the monotonic clock
         self._directory = directory
-        self._contact = contact
+        self._probe = probe
         self._claimant = claimant
         self._clock = clock
         self._randomness = randomness
@@ -95,12 +95,12 @@ class DriverCalls:
         self._tasks = tasks.TaskSet("execution")
 
     def ask(self, offer: Offer) -> None:
-        """Ask a driver whether it answers. The answer will be in `unasked`, or in the directory's silences."""
+        """Probe a driver. The result will be in `unasked`, or in the directory's silences."""
         self.asked[offer] = None
         self._tasks.start(self._ask(offer), name=f"ask/{offer[0]}")
 
     def unasked(self) -> frozenset[Offer]:
-        """What is offered by drivers whose last answer is too old to claim an event for them."""
+        """The offers of drivers whose last answer is too old to claim an event for them."""
         fresh = self._clock.monotonic() - _ANSWER_COUNTS_SECONDS
         offers = ((driver, *pair) for driver, pairs in self._directory.drivers().items() for pair in pairs)
         return frozenset(offer for offer in offers if self._answered.get(offer, -math.inf) < fresh)
@@ -108,7 +108,7 @@ class DriverCalls:
     async def _ask(self, offer: Offer) -> None:
         try:
             for registration in self._directory.able_to(*offer):
-                if await self._contact.ask(registration):
+                if await self._probe.ask(registration):
                     self._answered[offer] = self._clock.monotonic()
                     break
         finally:
@@ -121,7 +121,7 @@ class DriverCalls:
         if event.uid in self._calls:
             raise invariants.InvariantBroken(3, f"event {event.name} has a call under way already")
         self._answered.clear()
-        # What an earlier call came to stays so until this one is seen to last.
+        # The driver stays unreachable until this call has lasted long enough.
         lost_at = event.status.driver_unreachable_time
         self.runs[event.uid] = Calling() if lost_at is None else Calling(Silence(lost_at, ""))
         task = self._tasks.start(self._run(event, step, deadline), name=f"{step}/{event.name}")
@@ -129,7 +129,7 @@ class DriverCalls:
         task.add_done_callback(lambda ended: self._ended(event.uid, ended))
 
     async def cancel(self, uid: str) -> None:
-        """End the call of an event, if there is one, and forget what came of any."""
+        """Cancel the call of an event, if there is one, and remove its result."""
         task = self._calls.get(uid)
         if task is not None:
             await tasks.cancel_and_wait(task)
@@ -137,7 +137,7 @@ class DriverCalls:
         self.forget(uid)
 
     def forget(self, uid: str) -> None:
-        """Nothing more will be asked about this event."""
+        """Remove the result of an event's call."""
         self.runs.pop(uid, None)
         self.progress.pop(uid, None)
 
@@ -156,15 +156,15 @@ class DriverCalls:
             async with self._clock.timeout(seconds):
                 outcome = await self._call_until_answered(event, step, _work(event, deadline))
         except TimeoutError:
-            # The deadline: deciding what that means is not for here, and neither is calling again.
-            # A clock that was set back meanwhile gives the event more time, and its driver another call.
-            _log.info("the driver is cancelled at the deadline", event=event.name, step=step)
+            # The decision that follows is not made here. If the clock was set back, the event has more time and the
+            # driver gets another call.
+            _log.info("driver call cancelled at the deadline", event=event.name, step=step)
             outcome = IDLE
-        except Exception as error:  # noqa: BLE001 - whatever a driver makes us stumble over, its event must end
-            _log.exception("calling the driver failed", event=event.name, step=step)
+        except Exception as error:  # noqa: BLE001 - whatever a driver causes, its event must end
+            _log.exception("driver call failed", event=event.name, step=step)
             outcome = Refused(self._clock.now(), f"calling the driver failed: {type(error).__name__}: {error}")
         if self._calls.get(event.uid) is asyncio.current_task():
-            # Whoever hears of the outcome may want the next call at once: this one is over.
+            # The engine may begin the next call at once, so this one is removed first.
             del self._calls[event.uid]
             self.runs[event.uid] = outcome
         self._on_change()
@@ -181,7 +181,7 @@ class DriverCalls:
                         reached = await self._call_once(registration, event, step, work, trust)
                 except DriverGone as error:
                     trust.lost(self._clock.monotonic() - called)
-                    _log.info("driver gone, calling again", event=event.name, step=step, error=str(error))
+                    _log.info("driver disconnected, retrying", event=event.name, step=step, error=str(error))
                     self._directory.silent(registration, Silence(self._clock.now(), str(error)))
                     self._unreachable(event.uid, str(error))
                     await self._clock.sleep(next(delays))
@@ -196,7 +196,7 @@ class DriverCalls:
 
     @contextlib.asynccontextmanager
     async def _reachable_while_it_lasts(self, uid: str, delays: Delays, trust: _Trust) -> AsyncIterator[None]:
-        """A call that lasts is one to a driver that is there again; one that dies at once every time is not."""
+        """A call that lasts long enough has reached its driver again."""
 
         async def steady() -> None:
             await self._clock.sleep(trust.steady_seconds)
@@ -212,7 +212,7 @@ class DriverCalls:
                 await tasks.cancel_and_wait(task)
 
     def _unreachable(self, uid: str, error: str) -> None:
-        """No driver can be called. The time counts from when that was first so."""
+        """No driver can be called. The time counts from the first failure."""
         run = self.runs.get(uid)
         known = run.silence if isinstance(run, Calling) else None
         silence = Silence(self._clock.now() if known is None else known.since, error)
@@ -240,11 +240,11 @@ class DriverCalls:
         expected = (work.start if step == "start" else work.end, work.node_name)
         if (reached.state, reached.node_name) != expected:
             what = f"{reached.state!r} on node {reached.node_name!r}"
-            return Refused(now, f"the driver answered that it reached {what[:300]}, which nobody asked for")
+            return Refused(now, f"the driver answered that it reached {what[:300]}, which was not requested")
         return Started(now) if step == "start" else Ended(now, reached.message)
 
     async def _directory_changes(self) -> None:
-        """Until a driver comes, goes, or answers again."""
+        """Wait until a driver registers, leaves, or answers again."""
         changed = asyncio.Event()
         forget = self._directory.on_change(changed.set)
         try:

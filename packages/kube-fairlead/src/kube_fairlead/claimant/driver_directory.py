@@ -1,4 +1,4 @@
-"""The drivers that are registered on this node, which of them answer, and how to call them."""
+"""The registered drivers of this node: which of them answer, and how to call them."""
 
 from __future__ import annotations
 
@@ -24,60 +24,60 @@ class Registration:
     transitions: tuple[OfferedTransition, ...]
 
     def covers(self, start: str, end: str) -> bool:
-        """Whether it carries out such a transition."""
+        """Whether it offers such a transition."""
         return any((offered.start, offered.end) == (start, end) for offered in self.transitions)
 
 
 class DriverDirectory:
-    """Who is registered. Tells whoever wants to know when that changes."""
+    """The registrations of drivers. It notifies its listeners of changes."""
 
     def __init__(self) -> None:
-        self._registrations: list[Registration] = []  # in the order in which they came
+        self._registrations: list[Registration] = []  # the oldest first
         self._silences: dict[Registration, Silence] = {}  # of those that do not answer
         self._listeners: list[Callable[[], None]] = []
         self._traits: dict[str, DriverTraits] = {}
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Have this called after every change; call the answer to have that no more."""
+        """Call a listener after every change; returns the function that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def add(self, registration: Registration) -> None:
-        """A driver is there."""
+        """Add a registration."""
         self._registrations.append(registration)
-        self._tell()
+        self._notify()
 
     def remove(self, registration: Registration) -> None:
-        """It is not there any more. Calls under way are not touched."""
+        """Remove a registration. Calls in progress continue."""
         self._registrations.remove(registration)
         self._silences.pop(registration, None)
-        self._tell()
+        self._notify()
 
     def silent(self, registration: Registration, silence: Silence) -> None:
-        """It does not answer. It is not called until it does; since when stays as it was first said."""
+        """Mark a registration as unreachable: it is not called until it answers. The time of the first report stays."""
         if registration not in self._registrations:
             return
         known = self._silences.get(registration)
         self._silences[registration] = silence = Silence(known.since if known else silence.since, silence.error)
         if silence != known:
-            self._tell()
+            self._notify()
 
     def answered(self, registration: Registration) -> None:
-        """It answers again."""
+        """Mark a registration as reachable."""
         if self._silences.pop(registration, None) is not None:
-            self._tell()
+            self._notify()
 
     @property
     def mute(self) -> Sequence[Registration]:
-        """Those that do not answer, in the order in which they came."""
+        """The registrations that do not answer, the oldest first."""
         return [one for one in self._registrations if one in self._silences]
 
     def silences(self) -> Mapping[str, Silence]:
-        """The drivers of which no registration answers: since when, and the last error."""
-        talking = {one.driver for one in self._registrations if one not in self._silences}
+        """The drivers without a registration that answers: since when, and the last error."""
+        reachable = {one.driver for one in self._registrations if one not in self._silences}
         found: dict[str, Silence] = {}
         for one in self.mute:
-            if one.driver not in talking:
+            if one.driver not in reachable:
                 found.setdefault(one.driver, self._silences[one])
         return found
 
@@ -86,11 +86,11 @@ class DriverDirectory:
         return [one for one in reversed(self._registrations) if one.driver == driver]
 
     def able_to(self, driver: str, start: str, end: str) -> Sequence[Registration]:
-        """Those of one driver that answer and carry out such a transition, the newest first."""
+        """The registrations of one driver that answer and offer such a transition, the newest first."""
         return [one for one in self.of_driver(driver) if one not in self._silences and one.covers(start, end)]
 
     def drivers(self) -> Drivers:
-        """Which driver covers what, as decisions want to know it, without the registrations that do not answer."""
+        """The offers of each driver, without the registrations that do not answer."""
         covered: dict[str, set[tuple[str, str]]] = {}
         for one in self._registrations:
             if one in self._silences:
@@ -102,13 +102,13 @@ class DriverDirectory:
     def declare(self, driver: str, traits: DriverTraits) -> None:
         """Declare a driver of this process, which registers later."""
         self._traits[driver] = traits
-        self._tell()
+        self._notify()
 
     @property
     def traits(self) -> Mapping[str, DriverTraits]:
         """What differs for drivers of this process, by driver name."""
         return self._traits
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in tuple(self._listeners):
             listener()

@@ -1,4 +1,4 @@
-"""The agent's writes, one method each. Every one is guarded by what it was decided from, and checked before it goes."""
+"""The claimant's writes, one method each. The version that it was decided from guards each write; checks come first."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["EventWriter"]
 
 
 class EventWriter:
-    """Writes events and the node. Answers go into the view; an event that is gone is noted there and is no error.
+    """Writes events and the node. Answers go into the view; an event that is gone is recorded there and is no error.
 
-    Raises (every method): Conflict when what is written to has changed, and whatever else the client raises.
+    Raises (every method): Conflict when the object has changed, and the other errors of the client.
     """
 
     def __init__(self, client: Client, view: NodeView, claimant: str) -> None:
@@ -47,19 +47,19 @@ class EventWriter:
         await self._store(event, self._events.update_status(changed))
 
     async def add_finalizer(self, event: LifecycleEvent) -> None:
-        """Hold the event."""
+        """Add the claimant's finalizer."""
         invariants.check_own(event, self._claimant)
         held = (*event.metadata.finalizers, FINALIZER_CLAIMED)
         await self._store(event, self._events.update(wire.replace_metadata(event, finalizers=held)))
 
     async def write_record(self, event: LifecycleEvent, entry: RecordEntry) -> None:
-        """Keep what a finished event came to."""
+        """Add the result of a finished event to the node's record."""
         invariants.check_own(event, self._claimant)
         async with self._clock.timeout(REQUEST_SECONDS):
             await self._records.write(event.spec.binding_node, entry)
 
     async def remove_finalizer(self, event: LifecycleEvent) -> None:
-        """Let the event go."""
+        """Remove the claimant's finalizer."""
         invariants.check_own(event, self._claimant)
         invariants.check_may_release(event)
         kept = tuple(name for name in event.metadata.finalizers if name != FINALIZER_CLAIMED)
@@ -79,7 +79,7 @@ class EventWriter:
             self._view.event_gone(event.uid)
 
     async def refresh(self, event: LifecycleEvent) -> None:
-        """Read an event again, because what became of a write is not known, or somebody else wrote."""
+        """Read an event again, because the result of a write is not known, or another client wrote."""
         try:
             async with self._clock.timeout(REQUEST_SECONDS):
                 current = await self._events.get(event.name)
@@ -123,7 +123,7 @@ class EventWriter:
             self._view.event_gone(event.uid)
             return
         if stored.deleting and not stored.metadata.finalizers:
-            self._view.event_gone(event.uid)  # the last finalizer went with this write
+            self._view.event_gone(event.uid)  # this write removed the last finalizer
         else:
             self._view.event_written(stored)
 
@@ -131,5 +131,5 @@ class EventWriter:
         try:
             self._view.node_written(await request)
         except api_errors.Conflict:
-            await self.read_node()  # what is to be said is decided anew, by the node as it is now
+            await self.read_node()  # the next decision uses the current node
             raise

@@ -1,7 +1,7 @@
-"""Holding the Lease of a node, and carrying out its events for as long as that lasts.
+"""Holds the Lease of a node, and carries out its events during each term.
 
-The Lease guards the node as a resource version guards one event: without it nobody claims. Two agents that were started
-for one node by mistake, or an agent and the central claimer, never work on it at once; the second stands by.
+The Lease guards the node as a resourceVersion guards one event: only its holder claims. Two agents that were started
+for one node by mistake, or an agent and the central claimer, never work on it at once; the second waits for the Lease.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kube_fairlead.lifecycle.facts import Precedence, Settings
 __all__ = ["LEASE_TIMING", "LeasedEngine"]
 
 LEASE_TIMING: Final = Timing(lease_duration_seconds=60.0, renew_deadline_seconds=50.0, retry_period_seconds=10.0)
-"""As seldom as a kubelet renews its own, and long enough to live through a restart of the API server."""
+"""Renewed as rarely as a kubelet renews its own, and long enough for a restart of the API server."""
 
 _log = logs.get_logger(__name__)
 
 
 class LeasedEngine:
-    """Carries out the events of one node whenever it holds the node's Lease."""
+    """Carries out the events of one node while it holds the node's Lease."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class LeasedEngine:
         self._settings = settings or Settings()
         self._on_overrun = on_overrun
         self._precedence: Precedence | None = None
-        self._step_aside: Callable[[], object] = lambda: None
+        self._step_down: Callable[[], object] = lambda: None
         self._candidate = Candidate(
             client, Lock(NAMESPACE_NODE_LEASE, node_name), identity=identity, timing=timing, succeeds=succeeds
         )
@@ -69,29 +69,29 @@ class LeasedEngine:
 
     @property
     def last_error(self) -> Exception | None:
-        """What keeps it from its work, if something does."""
+        """The error of the last pass over the events; None: it succeeded."""
         return None if self.engine is None else self.engine.last_error
 
     @property
     def node_is_missing(self) -> bool:
-        """Whether there is no such node, as far as is known."""
+        """Whether there is no such node. Only the holder of the Lease reads it."""
         return self.engine is not None and self.engine.node_is_missing
 
     def give_precedence(self, precedence: Precedence | None) -> None:
-        """From now on only the events of one driver go on at the node; None: all do."""
+        """From now on only the events of one driver are carried out; None: all are."""
         self._precedence = precedence
         if self.engine is not None:
             self.engine.give_precedence(precedence)
 
     async def run(self) -> None:
-        """Run until cancelled. Driver calls under way are cancelled then; whoever holds the Lease next calls again."""
+        """Run until cancelled. That cancels driver calls in progress; the next holder of the Lease repeats them."""
         rules = Rules(drain_seconds=0.0)
         leadership = Leadership(self._candidate, self._lead, rules=rules, on_overrun=self._on_overrun)
-        self._step_aside = leadership.step_down
+        self._step_down = leadership.step_down
         await leadership.run()
 
     async def _lead(self, term: Term) -> None:
-        _log.info("holds the lease of the node", node=self.node_name)
+        _log.info("node lease acquired", node=self.node_name)
         client = guarded(self._client, term)
         engine = Engine(
             client,
@@ -101,7 +101,7 @@ class LeasedEngine:
             self._transitions,
             claimant=self._claimant,
             settings=self._settings,
-            step_aside=self._step_aside,
+            step_down=self._step_down,
         )
         engine.give_precedence(self._precedence)
         self.engine = engine

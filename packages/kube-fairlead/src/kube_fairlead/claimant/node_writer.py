@@ -26,9 +26,9 @@ CheckMove = Callable[[str, str], None]
 
 
 class NodeWriter:
-    """Writes one node, and no other of the same name. It keeps nothing.
+    """Writes one node, and no other of the same name. It has no state.
 
-    Raises (every method): Conflict when the node is another or has changed, and whatever else the client raises.
+    Raises (every method): Conflict when the node is another or has changed, and the other errors of the client.
     """
 
     def __init__(self, client: Client, node_name: str) -> None:
@@ -56,20 +56,20 @@ class NodeWriter:
         return await self.patch_conditions(node, changes)
 
     async def patch_conditions(self, node: Node, changes: list[dict[str, Any]]) -> Node:
-        """Write conditions as they are given here."""
-        # The version too: a shutdown may have published another state meanwhile, which stays (invariant 10), and a
-        # late write must not reach a node that has come back from one.
+        """Write these conditions, as they are."""
+        # The version too: a state that a shutdown has published since stays (invariant 10), and a late write must not
+        # reach a node that is up again after one.
         metadata = {"uid": node.uid, "resourceVersion": node.metadata.resource_version}
         body = {"metadata": metadata, "status": {"conditions": changes}}
         return await self._patch(node, StrategicMergePatch(body), subresource="status")
 
     async def annotate(self, node: Node, changes: Mapping[str, str | None]) -> Node:
-        """Set annotations; None removes one. They are keys of a map: others' changes are no conflict."""
+        """Set annotations; None removes one. They are keys of a map: changes of other clients are no conflict."""
         return await self._patch(node, MergePatch({"metadata": {"uid": node.uid, "annotations": dict(changes)}}))
 
     async def change(self, node: Node, spec: dict[str, Any], annotations: dict[str, Any]) -> Node:
         """Change fields of the spec, and annotations in the same write."""
-        # Taints are one list to a merge patch, so the version guards those of others.
+        # A merge patch replaces the whole list of taints, so the version guards those of other clients.
         metadata: dict[str, Any] = {"uid": node.uid, "resourceVersion": node.metadata.resource_version}
         if annotations:
             metadata["annotations"] = annotations

@@ -1,7 +1,7 @@
-"""What a Node says about the transition it is in: the proposal's condition, and Kubernetes' well-known ones beside it.
+"""What a Node shows about its transition: the proposal's condition, and Kubernetes' well-known ones beside it.
 
-The proposal's condition is always True; the state is its reason. Its reason goes from the start to the end state of a
-transition, once (invariant 2); when the end is not reached it stays, and the message says what happened.
+The proposal's condition is always True; the state is its reason. The reason moves from the start to the end state of a
+transition, once (invariant 2). If the end is not reached the reason stays, and the message contains what happened.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ __all__ = [
 
 _GOING_DOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
 _GOING_DOWN_LASTS: Final = dt.timedelta(hours=1)  # longer than pods of any sane configuration take to end
-_OFF_SOON: Final = dt.timedelta(minutes=2)  # a machine that was let go is off by then
+_OFF_SOON: Final = dt.timedelta(minutes=2)  # a machine that was released is off by then
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
-    """A condition as it should be; when it became so is found out when it is written."""
+    """A condition as it should be. The write sets its times."""
 
     type: str
     status: str
     reason: str
     message: str
-    # An event has reached the state: that is news, even when the last one failed and left the node in the same state.
+    # An event has reached the state: a transition, even if the last event failed and left the node in the same state.
     is_reached: bool = dataclasses.field(default=False, compare=False)
 
     def is_met_by(self, current: NodeCondition | None) -> bool:
-        """Whether nothing is left to write."""
+        """Whether the node shows it."""
         return current is not None and self == Wanted(current.type, current.status, current.reason, current.message)
 
 
 def after_state(transition_name: str, state: str, *, well_known: bool) -> tuple[Wanted, ...]:
-    """What holds when a transition has reached a state."""
+    """The conditions of a transition that has reached a state."""
     message = f"Lifecycle Transition '{transition_name}'"
     wanted = [Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, state, message, is_reached=True)]
     if well_known:
@@ -59,21 +59,21 @@ def after_state(transition_name: str, state: str, *, well_known: bool) -> tuple[
 
 
 def after_failure(event: LifecycleEvent, node: Node, *, well_known: bool) -> tuple[Wanted, ...]:
-    """What holds when an event has ended without reaching its end state.
+    """The conditions after an event has ended without reaching its end state.
 
-    A node that was never in any state has no condition whose message could tell; the event alone tells then.
+    A node that was never in any state has no condition for the message; then only the event has it.
     """
     current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
     if current is None:
         return ()
     status = event.status
-    what = f"Lifecycle Transition '{event.spec.transition_name}' {_words(status.claim_status)}"
+    what = f"Lifecycle Transition '{event.spec.transition_name}' {_described(status.claim_status)}"
     message = f"{what}: {status.message}" if status.message else what
     frozen, wanted = status.transition, []
-    # A node that is going down says so, and nothing else (invariant 10).
+    # A node that shuts down shows that, and nothing else (invariant 10).
     if current.reason not in _GOING_DOWN or _is_own(current.reason, frozen):
         wanted.append(Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, current.reason, message))
-    # The node may say that it has started before the event does: an agent writes the one after the other.
+    # The node may show the start before the event records it: the agent writes them one after the other.
     if well_known and frozen is not None and (status.start_time is not None or current.reason == frozen.start):
         wanted += _well_known(state_effects.effects_of_failure(frozen.start), message)
     return tuple(wanted)
@@ -82,9 +82,9 @@ def after_failure(event: LifecycleEvent, node: Node, *, well_known: bool) -> tup
 def held_until(
     node: Node, own: FrozenTransition | LifecycleTransitionSpec | None, now: dt.datetime
 ) -> dt.datetime | None:
-    """Until when an event waits for a node that says that its machine is going down (invariant 10); None: it does not.
+    """Until when an event waits because its node shows a shutdown (invariant 10); None: it does not wait.
 
-    Not where the node says a state of the event's own transition.
+    An event does not wait for a state of its own transition.
     """
     current, until = node.condition(CONDITION_LIFECYCLE_TRANSITION), going_down_until(node)
     if current is None or until is None or _is_own(current.reason, own):
@@ -93,10 +93,10 @@ def held_until(
 
 
 def going_down_until(node: Node) -> dt.datetime | None:
-    """Until when a node is believed that says that its machine is going down; None: it does not say so.
+    """Until when the shutdown that a node shows is honoured; None: it shows none.
 
-    Not for ever: the word of a shutdown that nobody takes back (its agent was removed, or never came up again) must not
-    keep the node from everybody else.
+    Not for ever: a stale condition (the agent was removed, or never started again) must not block the node's other
+    events.
     """
     current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
     if current is None or current.reason not in _GOING_DOWN or current.last_transition_time is None:
@@ -105,10 +105,10 @@ def going_down_until(node: Node) -> dt.datetime | None:
 
 
 def is_lost(frozen: FrozenTransition, node: Node) -> bool:
-    """Whether the node shows nothing of a transition that has started.
+    """Whether the node shows no state of a transition that has started.
 
-    A machine that went down meanwhile said so in this place, and that was taken back when it came up again. The start
-    is then said once more, for the end comes after the start and after nothing else.
+    A shutdown replaced it, and was cleared after the boot. The claimant then publishes the start again, because the end
+    state follows the start state only.
     """
     current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
     return current is None or not _is_own(current.reason, frozen)
@@ -119,16 +119,16 @@ def _is_own(reason: str, transition: FrozenTransition | LifecycleTransitionSpec 
 
 
 def outstanding(wanted: Iterable[Wanted], node: Node) -> tuple[Wanted, ...]:
-    """Those that the node does not show yet."""
+    """The conditions that the node does not show yet."""
     return tuple(condition for condition in wanted if not condition.is_met_by(node.condition(condition.type)))
 
 
 def written(wanted: Wanted, current: NodeCondition | None, now: dt.datetime) -> NodeCondition:
-    """The condition to write over the current one. The state is in the reason, so a new reason is a transition too."""
+    """The condition that replaces the current one. The state is in the reason, so a new reason is a transition too."""
     now = deadlines.whole_seconds(now)
     same = current is not None and (current.status, current.reason) == (wanted.status, wanted.reason)
-    is_news = current is not None and wanted.is_reached and current.message != wanted.message
-    since = current.last_transition_time if current is not None and same and not is_news else now
+    is_reached_again = current is not None and wanted.is_reached and current.message != wanted.message
+    since = current.last_transition_time if current is not None and same and not is_reached_again else now
     return NodeCondition(
         type=wanted.type,
         status=wanted.status,
@@ -148,5 +148,5 @@ def _well_known(effects: Iterable[state_effects.Effect], message: str) -> list[W
     ]
 
 
-def _words(claim_status: str) -> str:
+def _described(claim_status: str) -> str:
     return {"Failed": "failed", "SlaExpired": "did not end by its deadline"}.get(claim_status, claim_status)

@@ -1,7 +1,7 @@
-"""What a claimant does next about one event: the heart of the lifecycle.
+"""What a claimant does next about one event: the central decision of the lifecycle.
 
-`decide` is pure and is asked again after every step, so that a restarted process finds the missing step by itself:
-what was done is read from the event and its node, never from memory. The steps of a claimed event, in order:
+`decide` is pure, and is called again after every step. What was done is read from the event and its node, never from
+memory, so a restarted process finds the missing step by itself. The steps of a claimed event, in order:
 
     AskDriver -> Claim -> AddFinalizer -> AnnotateNode -> StartDriver -> Publish(start) -> RecordStart -> EndDriver
     -> Publish(end) -> Finish -> AnnotateNode -> WriteRecord -> RemoveFinalizer -> Delete
@@ -61,7 +61,7 @@ from kube_fairlead.lifecycle.steps import (
 __all__ = ["decide"]
 
 _GOING_DOWN: Final = "the node is going down"
-# A driver that restarts is back within moments; what is shorter than this is not reported.
+# A driver that restarts registers again within moments; a shorter absence is not reported.
 _BRIEF: Final = dt.timedelta(seconds=2)
 
 
@@ -70,7 +70,7 @@ def decide(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     if not facts.holds_lease:
         return Nothing("another claimant holds the node's lease")
     if claims.is_anothers(event, facts.claimant):
-        return Nothing(f"{event.status.claimed_by or 'somebody else'} has claimed it")
+        return Nothing(f"{event.status.claimed_by or 'another claimant'} has claimed it")
     match event.claim_status:
         case ClaimStatus.PENDING:
             return _pending(event, facts, now)
@@ -107,11 +107,11 @@ def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     }
     first = claims.blocker(event, facts.events, claimant=facts.claimant, is_ready=is_ready)
     if first is not None:
-        # Which one it is changes as often as one ends, and is not written into all that wait.
+        # The first one changes often, so its name is not written into all events that wait.
         status = _waiting(event, "another event of the node goes first")
         return Nothing(f"event {first.name} goes first") if status is None else MarkSeen(status, for_its_turn=True)
     if facts.is_calling_for_another(event):
-        return Nothing("the driver of another event is still at work")
+        return Nothing("the driver of another event still works")
     offer = (transition.spec.driver, transition.spec.start, transition.spec.end)
     if offer in facts.asked:
         return Nothing(f"driver {transition.spec.driver} has not answered yet")
@@ -126,7 +126,7 @@ def _is_ready(event: LifecycleEvent, facts: Facts, node: Node) -> bool:
 
 
 def _unready(event: LifecycleEvent, facts: Facts, node: Node) -> tuple[str, bool]:
-    """As `claiming.unready`, with the error of a driver that is registered and does not answer."""
+    """As `claims.unready`, with the error of a driver that is registered and does not answer."""
     transition = facts.transitions.get(event.spec.transition_name)
     reason, hopeless = claims.unready(event, transition, node, facts.drivers)
     if reason and not hopeless and transition is not None and transition.spec.driver in facts.silences:
@@ -135,7 +135,7 @@ def _unready(event: LifecycleEvent, facts: Facts, node: Node) -> tuple[str, bool
 
 
 def _waiting(event: LifecycleEvent, reason: str, **changes: Any) -> LifecycleEventStatus | None:
-    """A status that says why it waits; None when it says so already."""
+    """A status with the reason for which the event waits; None if it is stored already."""
     message = phases.shortened(f"{phases.WAITING}{reason}")
     sequence = claims.sequence(event)
     status = replace(event.status, claim_status=ClaimStatus.PENDING, message=message, sequence=sequence, **changes)
@@ -190,7 +190,7 @@ def _claimed(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     if node is None or node.uid != status.node_uid:
         gone = f"node {event.spec.binding_node} is no longer the one of the claim (uid {status.node_uid})"
         return _finish(event, ClaimStatus.FAILED, gone, facts, now)
-    # An answer that came in time counts, even when the API server was out of reach until after the deadline.
+    # An answer in time counts, even if the API server was unreachable until after the deadline.
     deadline = _deadline(event, frozen, facts)
     if isinstance(run, Refused) and not deadlines.is_past(deadline, run.at):
         return _finish(event, ClaimStatus.FAILED, run.message, facts, now)
@@ -227,7 +227,7 @@ def _has_driver(driver: str, frozen: FrozenTransition, facts: Facts) -> bool:
 def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, facts: Facts, now: dt.datetime) -> Decision:
     status, run, deadline = event.status, facts.run_of(event), _deadline(event, frozen, facts)
     if going_down := conditions.held_until(node, frozen, now):
-        # A deadline that the driver has kept may lie behind: there is nothing more to wait for in that.
+        # A deadline that the driver has met may have passed: then there is no need to wait for it.
         return WaitUntil(min(one for one in (going_down, deadline) if one is not None and now < one), _GOING_DOWN)
     has_driver = _has_driver(status.driver, frozen, facts)
     if isinstance(run, Idle) and not has_driver:
@@ -241,9 +241,9 @@ def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, fact
         case Calling() if status.driver_unreachable_time is not None:
             return NoteDriver(replace(status, driver_unreachable_time=None, message=""))
         case Calling():
-            return _wait(deadline, "the driver is at work")
+            return _wait(deadline, "the driver works")
         case Refused():
-            return _wait(deadline, "the driver has given up")  # decided before; kept for the type checker
+            return _wait(deadline, "the driver has failed")  # decided before; kept for the type checker
         case Idle():
             return StartDriver() if status.start_time is None else EndDriver()
         case Started(at):
@@ -261,7 +261,7 @@ def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, fact
 
 
 def _missing(event: LifecycleEvent, deadline: dt.datetime | None, facts: Facts, now: dt.datetime) -> Decision:
-    """No driver is there to be called for a claimed event."""
+    """No registered driver can be called for a claimed event."""
     driver = event.status.driver
     expected = _expected(driver, facts)
     if now < expected:
@@ -273,9 +273,9 @@ def _missing(event: LifecycleEvent, deadline: dt.datetime | None, facts: Facts, 
 def _out_of_reach(
     event: LifecycleEvent, silence: Silence, deadline: dt.datetime | None, facts: Facts, now: dt.datetime
 ) -> Decision:
-    """Say so in the event; without an SLA, fail it after a bounded time, or it would block its node for ever."""
+    """Report it in the event. Without a deadline, fail the event after a bounded time: it would block its node."""
     status = event.status
-    # What is stored counts: a claimant that was restarted does not begin to wait anew.
+    # The stored time counts: a restarted claimant does not wait from the beginning.
     since = deadlines.whole_seconds(status.driver_unreachable_time or silence.since)
     if (
         status.driver_unreachable_time is None
@@ -283,15 +283,16 @@ def _out_of_reach(
         and isinstance(facts.run_of(event), Calling)
     ):
         return _wait(deadline, "the driver may be back in a moment", silence.since + _BRIEF)
-    said = Silence(since, silence.error).describe(status.driver) if silence.error else status.message
-    message = phases.shortened(said)
+    text = Silence(since, silence.error).describe(status.driver) if silence.error else status.message
+    message = phases.shortened(text)
     noted = replace(status, driver_unreachable_time=since, message=message)
     if noted != status:
         return NoteDriver(noted)
     if deadline is not None:
         return WaitUntil(deadline, message)
     limit = facts.settings.driver_lost
-    # One that comes and goes gets no more time each time; one of a claimant that has just begun gets time to register.
+    # A driver that restarts repeatedly gets no more time each time. After a start of the claimant, drivers have time to
+    # register.
     ends = max(deadlines.deadline_after(since, limit), facts.drivers_known_at)
     if now >= ends:
         return _finish(event, ClaimStatus.FAILED, f"{message}; waited {limit.total_seconds():g} s for it", facts, now)
@@ -299,7 +300,7 @@ def _out_of_reach(
 
 
 def _expected(driver: str, facts: Facts) -> dt.datetime:
-    """Until when a driver that is not there may still register, or register again."""
+    """Until when a missing driver may still register, or register again."""
     return max(facts.drivers_known_at, facts.returning.get(driver, facts.drivers_known_at))
 
 
@@ -307,8 +308,8 @@ def _finished(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision
     status, node = event.status, facts.node
     if FINALIZER_CLAIMED in event.metadata.finalizers:
         same_node = node is not None and node.uid == status.node_uid
-        has_to_say = event.claim_status is not ClaimStatus.SUCCEEDED and not facts.driver_writes_conditions(event)
-        if node is not None and same_node and has_to_say:
+        publishes = event.claim_status is not ClaimStatus.SUCCEEDED and not facts.driver_writes_conditions(event)
+        if node is not None and same_node and publishes:
             wanted = conditions.after_failure(event, node, well_known=facts.settings.well_known_conditions)
             if missing := conditions.outstanding(wanted, node):
                 return Publish(missing)

@@ -1,4 +1,4 @@
-"""What a claimant knows when it decides: a snapshot of one node, and what its own driver calls have come to."""
+"""The input of a claimant's decisions: a snapshot of one node, and the results of its own driver calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Offer = tuple[str, str, str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Silence:
-    """A driver does not answer: since when, and the last error, empty where the event has it."""
+    """A driver does not answer: since when, and the last error, empty if the event has it."""
 
     since: dt.datetime
     error: str
@@ -45,12 +45,12 @@ class Silence:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Idle:
-    """This process has no call for the event under way and no answer to one."""
+    """This process has no call for the event in progress, and no answer to one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Calling:
-    """A call to the driver is under way. While the driver is out of reach the call is repeated: since when, and why."""
+    """A call to the driver is in progress. It is repeated while the driver is unreachable: since when, and why."""
 
     silence: Silence | None = None
 
@@ -64,7 +64,7 @@ class Started:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
-    """The driver reached the end state. A driver inside this process may say more about it."""
+    """The driver reached the end state. A driver inside this process may add a message."""
 
     at: dt.datetime
     message: str = ""
@@ -72,7 +72,7 @@ class Ended:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refused:
-    """The driver gave up, and said why. Asking again is pointless."""
+    """The driver failed, with a reason. The call is not repeated."""
 
     at: dt.datetime
     message: str
@@ -105,19 +105,19 @@ class Precedence:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What an administrator may choose."""
+    """The settings of an administrator."""
 
     driver_wait: dt.timedelta = dt.timedelta(minutes=5)
     driver_lost: dt.timedelta = dt.timedelta(minutes=10)  # how long a claim without an SLA waits for a lost driver
     keep_finished: dt.timedelta = dt.timedelta(0)
     well_known_conditions: bool = True
     hold_autoscalers: bool = True
-    leave_to_others: bool = False  # what cannot be claimed here, instead of waiting for it and failing it
+    leave_to_others: bool = False  # leave an event that cannot be claimed here, instead of failing it after a wait
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything a decision may look at beside the event itself and the time."""
+    """The input of a decision beside the event itself and the time."""
 
     claimant: str
     holds_lease: bool
@@ -126,33 +126,33 @@ class Facts:
     transitions: Mapping[str, LifecycleTransition] = dataclasses.field(default_factory=dict)  # by name
     drivers: Drivers = dataclasses.field(default_factory=dict)  # without those that do not answer
     silences: Mapping[str, Silence] = dataclasses.field(default_factory=dict)  # registered, but do not answer, by name
-    unasked: frozenset[Offer] = frozenset()  # must answer a question before an event is claimed for them
-    asked: frozenset[Offer] = frozenset()  # a question is under way
-    # When a driver that is not there may be called missing: drivers of a process that has just begun, and those that
-    # are being replaced, are on their way back.
+    unasked: frozenset[Offer] = frozenset()  # must answer a probe before an event is claimed for them
+    asked: frozenset[Offer] = frozenset()  # a probe is in progress
+    # From when on an unregistered driver counts as missing: after the start of the process, and after a driver has
+    # left, it has time to register.
     drivers_known_at: dt.datetime = _LONG_AGO
     returning: Mapping[str, dt.datetime] = dataclasses.field(default_factory=dict)  # the same, of one driver
     runs: Mapping[str, Run] = dataclasses.field(default_factory=dict)  # by event uid
     progress: Mapping[str, Progress] = dataclasses.field(default_factory=dict)  # reported, not stored yet, by event uid
     pods: Mapping[str, tuple[PodOutcome, ...]] = dataclasses.field(default_factory=dict)  # as `progress`
     recorded: frozenset[str] = frozenset()  # finished events whose entry is in the node's record, by uid
-    refused: frozenset[str] = frozenset()  # events that the server does not let this claimant write, by uid
+    refused: frozenset[str] = frozenset()  # events whose writes the server rejects, by uid
     settings: Settings = dataclasses.field(default_factory=Settings)
     precedence: Precedence | None = None
     traits: Mapping[str, DriverTraits] = dataclasses.field(default_factory=dict)  # by driver name
 
     def run_of(self, event: LifecycleEvent) -> Run:
-        """How far this process has come with an event's driver."""
+        """The state of this process's driver call for an event."""
         return self.runs.get(event.uid, IDLE)
 
     def interruption_of(self, event: LifecycleEvent) -> str:
-        """Why an event may not go on although it could: another driver has precedence. Empty: it may."""
+        """Why an event may not continue: another driver has precedence. Empty: it may."""
         transition = self.transitions.get(event.spec.transition_name)
         driver = event.status.driver or ("" if transition is None else transition.spec.driver)
         return "" if self.precedence is None or self.precedence.driver == driver else self.precedence.why
 
     def deadline_of(self, driver: str) -> dt.datetime | None:
-        """By when an event of a driver must be over that is claimed now, where its transition does not say."""
+        """The deadline of a driver's event that is claimed now, if its transition has no sla."""
         return self.precedence.deadline if self.precedence is not None and self.precedence.driver == driver else None
 
     def deadline_for_driver(self, event: LifecycleEvent) -> dt.datetime | None:
@@ -179,5 +179,5 @@ class Facts:
         return self.traits.get(event.status.driver, DriverTraits())
 
     def is_calling_for_another(self, event: LifecycleEvent) -> bool:
-        """Whether a driver is still at work for another event, though that one may be finished or gone by now."""
+        """Whether a driver still works on another event, which may be finished or deleted by now."""
         return any(isinstance(run, Calling) for uid, run in self.runs.items() if uid != event.uid)

@@ -1,14 +1,14 @@
-"""The numbered invariants of the lifecycle, as checks that components call at their gateways.
+"""The numbered invariants of the lifecycle, as checks that components call before they write.
 
 1. At most one event of a node is Claimed.
-2. A terminal state never changes, and a status field that is set once stays; a condition's reason goes from start to
+2. A terminal state never changes, and a status field that is set once stays; a condition's reason moves from start to
    end, once.
-3. A driver's Start is called only after claim and finalizer are stored; the finalizer goes only after the terminal
-   status is stored.
+3. A driver's Start is called only after claim and finalizer are stored; the finalizer is removed only after the
+   terminal status is stored.
 4. A claim with a deadline whose claimant runs is terminal by then, plus a bounded slack.
-5. A claimant touches its own claims only.
+5. A claimant changes its own claims only.
 
-The checks raise, they do not repair: a broken invariant is our own bug, and going on would make it worse.
+The checks raise and do not repair: a broken invariant is a defect of Fairlead, and to continue would make it worse.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SLACK = dt.timedelta(seconds=10)
 
 
 class InvariantBroken(Exception):
-    """Raised when something is about to happen, or has, that never may. The number says which rule it breaks."""
+    """Raised before a step that would break an invariant, or after one that did. `number` is the invariant."""
 
     def __init__(self, number: int, what: str) -> None:
         self.number = number
@@ -73,15 +73,15 @@ def check_reason(event: LifecycleEvent, reason: str, current: str) -> None:
     transition = event.status.transition
     if transition is None:
         raise InvariantBroken(2, f"event {event.name} has no frozen transition and moves no condition")
-    # The start is recorded in the event after it was published: from then on there is no way back to it.
+    # The event records the start after the node has shown it. From then on the node does not return to it.
     is_started = event.status.start_time is not None
     check_move(f"event {event.name}", (transition.start, transition.end), reason, current, is_started=is_started)
 
 
 def check_move(what: str, states: tuple[str, str], reason: str, current: str, *, is_started: bool) -> None:
-    """Invariant 2, of whatever brings a node from the first of two states to the second.
+    """Invariant 2, for a move of a node from the first of two states to the second.
 
-    `is_started`: the first was published. It is published again only where the node shows neither any more.
+    `is_started`: the first was published. It is published again only if the node shows neither state.
     """
     start, end = states
     allowed = end if is_started and current in states else start
@@ -90,7 +90,7 @@ def check_move(what: str, states: tuple[str, str], reason: str, current: str, *,
 
 
 def check_may_start(event: LifecycleEvent, claimant: str) -> None:
-    """Invariant 3, before a driver is called. The event must be as the API server answered, not as we hope."""
+    """Invariant 3, before a driver is called. The event must be the one that the API server returned."""
     check_own(event, claimant)
     if event.claim_status is not ClaimStatus.CLAIMED:
         raise InvariantBroken(3, f"event {event.name} is {event.claim_status}, and its driver may not be called")
@@ -100,7 +100,7 @@ def check_may_start(event: LifecycleEvent, claimant: str) -> None:
 
 
 def check_may_release(event: LifecycleEvent) -> None:
-    """Invariant 3, before the finalizer goes. An event that is deleted before its claim has no end to be stored."""
+    """Invariant 3, before the finalizer is removed. An event deleted before its claim has no terminal status."""
     is_unclaimed = event.claim_status is ClaimStatus.PENDING and event.deleting
     if not event.finished and not is_unclaimed:
         raise InvariantBroken(3, f"event {event.name} is {event.claim_status} and keeps its finalizer")
@@ -114,7 +114,7 @@ def check_finished_in_time(event: LifecycleEvent, now: dt.datetime, slack: dt.ti
 
 
 def check_own(event: LifecycleEvent, claimant: str) -> None:
-    """Invariant 5, before anything is done about a claim."""
+    """Invariant 5, before a claim is changed."""
     if claims.is_anothers(event, claimant):
-        whose = event.status.claimed_by or "somebody else"
+        whose = event.status.claimed_by or "another claimant"
         raise InvariantBroken(5, f"event {event.name} is {whose}'s, not {claimant}'s")

@@ -1,4 +1,4 @@
-"""The LifecycleEvent that stands for a shutdown of a node: how it is named, what it asks, and what is read from it."""
+"""The LifecycleEvent of a shutdown: its name, its options, and what an agent reads from it."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = ["event_name", "is_event_name", "is_unsettled", "new_event", "new_tran
 _BOOT_ID: Final = "boot-id"
 _STARTED_AT: Final = "started-at"
 _INTERRUPTION: Final = "node is shutting down"
-# How long after its pods a machine may take to be down, before that counts as a failure.
+# How long a machine may take to be down after its pods' time; longer is a failure.
 _DOWN_WITHIN: Final = dt.timedelta(minutes=5)
 _NAME_MAX: Final = 253
 
 
 def event_name(node_name: str, started_at: dt.datetime) -> str:
-    """The same for every process that knows of the same shutdown."""
+    """The same in every process for the same shutdown."""
     return _named(f"{started_at:%Y%m%d-%H%M%S}", node_name)
 
 
 def is_event_name(name: str, node_name: str) -> bool:
-    """Whether an event, or the cordon made for it, belongs to a shutdown of the node, whichever that was."""
+    """Whether an event, or the cordon made for it, belongs to any shutdown of the node."""
     found = re.match(r"shutdown-(\d{8}-\d{6})-", name)
     return found is not None and name == _named(found[1], node_name)
 
@@ -61,7 +61,7 @@ def new_transition() -> LifecycleTransition:
 
 
 def new_event(node_name: str, started_at: dt.datetime, *, boot_id: str, node_boot_id: str) -> LifecycleEvent:
-    """The event that an agent asks for. Both boot ids may be of the same boot: the machine's, and the Node's."""
+    """The event that an agent creates, with the boot id that the machine reports and the one that the Node shows."""
     prefix = driver_options.annotation_prefix(DRIVER_SHUTDOWN)
     given = {
         _BOOT_ID: boot_id,
@@ -78,7 +78,7 @@ def new_event(node_name: str, started_at: dt.datetime, *, boot_id: str, node_boo
 
 
 def precedence(node_name: str, started_at: dt.datetime, periods: Iterable[Period]) -> Precedence:
-    """What the claimant of the node does from now on: only the shutdown, which has its pods' time and a margin."""
+    """The claimant carries out the shutdown only. Its deadline is its pods' time and a margin."""
     budget = dt.timedelta(seconds=sum(period.seconds for period in periods))
     deadline = deadlines.deadline_after(started_at, budget + _DOWN_WITHIN)
     name = event_name(node_name, started_at)
@@ -86,7 +86,7 @@ def precedence(node_name: str, started_at: dt.datetime, periods: Iterable[Period
 
 
 def witness(given: Mapping[str, str], otherwise: dt.datetime | None = None) -> Witness | None:
-    """What the options of an event say of its shutdown; None where neither they nor `otherwise` say when it began."""
+    """The shutdown in the options of an event; None if neither they nor `otherwise` contain its start."""
     try:
         started: dt.datetime | None = api_time.parse_micro_time(given.get(_STARTED_AT, ""))
     except ValueError:

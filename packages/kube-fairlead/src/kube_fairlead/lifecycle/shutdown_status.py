@@ -1,7 +1,7 @@
-"""What a shutdown writes on pods and on the node: the kubelet's words, so that whoever reads those reads ours.
+"""What a shutdown writes on pods and on the node: the texts of the kubelet, for the clients that read those.
 
-A pod goes through two writes. Before its containers are stopped it is told to be a target and not ready, so that
-traffic leaves it first (kubernetes#116965). When they have ended, it gets what the kubelet would write last.
+A pod gets two writes. Before its containers are stopped it becomes a disruption target and not ready, so that its
+endpoints are removed first (kubernetes#116965). When they have ended, it gets the last status of the kubelet.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager.go,
     k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go
@@ -64,7 +64,7 @@ _CONTAINERS_READY: Final = "ContainersReady"
 NODE_NOT_READY: Final = conditions.Wanted("Ready", ConditionStatus.FALSE, "KubeletNotReady", "node is shutting down")
 
 TAINT: Final = Taint(key="shutdown.fairlead.dev/in-progress", effect=TaintEffect.NO_SCHEDULE)
-"""Unlike a cordon, DaemonSet pods do not bear it, so their controller does not recreate them in a loop (122912)."""
+"""DaemonSet pods tolerate a cordon but not this, so their controller does not recreate them in a loop (122912)."""
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 # DaemonSets put the replacement on the same node again; a node owns the mirrors of its static pods.
@@ -86,25 +86,25 @@ class ContainerEnd:
 
 
 def next_state(node: Node, *, complete: bool) -> str:
-    """Which state of a shutdown the node says next: the end comes after the start, and after nothing else."""
+    """The state that the node shows next: the end state follows the start state only."""
     current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
     is_shown = current is not None and current.reason in {NODE_SHUTDOWN.start, NODE_SHUTDOWN.end}
     return NODE_SHUTDOWN.end if complete and is_shown else NODE_SHUTDOWN.start
 
 
 def node_conditions(state: str, *, well_known: bool, with_ready: bool = True) -> tuple[conditions.Wanted, ...]:
-    """What the node says when the shutdown has reached a state."""
+    """The conditions of a node whose shutdown has reached a state."""
     not_ready = (NODE_NOT_READY,) if with_ready else ()
     return (*conditions.after_state(NODE_SHUTDOWN.name, state, well_known=well_known), *not_ready)
 
 
 def is_static(pod: Pod) -> bool:
-    """Whether the pod is the mirror of one that comes from the node's disk."""
+    """Whether the pod is the mirror of a static pod."""
     return _MIRROR in pod.metadata.annotations
 
 
 def is_replaced_elsewhere(pod: Pod) -> bool:
-    """Whether a controller will make a new one, on another node. Then the pod is deleted rather than left behind."""
+    """Whether a controller creates a replacement on another node. Then the pod is deleted."""
     owner = next((one for one in pod.metadata.owner_references if one.controller), None)
     return owner is not None and owner.kind not in _STAYING_OWNERS
 
@@ -135,7 +135,7 @@ def announced(pod: Pod, now: dt.datetime) -> PodStatus:
 
 
 def runs_since(pod: Pod, moment: dt.datetime) -> bool:
-    """Whether a container of the pod was started then or later, and runs."""
+    """Whether a container of the pod was started at that time or later, and runs."""
     started = [one.state.running.started_at for one in pod.status.container_statuses if one.state.running is not None]
     return any(one is not None and one >= deadlines.whole_seconds(moment) for one in started)
 
@@ -148,9 +148,9 @@ def ended(
     asked: dt.datetime | None = None,
     problem: str = "",
 ) -> PodStatus:
-    """The last status of a pod: Succeeded when every container ended well by itself, else Failed.
+    """The last status of a pod: Succeeded if every container exited with 0 by itself, else Failed.
 
-    A container that is not among those that were seen to end says when it was asked to, and why its end was not seen.
+    A container whose end was not observed gets the time at which it was stopped, and why its end was not observed.
     """
     unseen = _unseen_message(asked, problem)
     statuses = tuple(
@@ -180,7 +180,7 @@ def ended(
 
 
 def rejected(pod: Pod) -> PodStatus:
-    """The status of a pod that came to a node which is going down, and never ran."""
+    """The status of a pod that arrived during the shutdown and never ran."""
     return wire.replace(pod.status, phase=PodPhase.FAILED, reason=REJECTED_REASON, message=REJECTED_MESSAGE)
 
 
@@ -195,7 +195,7 @@ def _container_ended(
     if status.state.terminated is not None:
         return wire.replace(status, ready=False)
     running = status.state.running
-    # No agent saw how it ended: 137 is what Kubernetes says of a container that is gone without a word.
+    # Its end was not observed: Kubernetes writes 137 for a container that is gone without a status.
     how = end or ContainerEnd(137, now, "ContainerStatusUnknown")
     terminated = ContainerStateTerminated(
         exit_code=how.exit_code,
@@ -227,10 +227,10 @@ def _with(pod: Pod, now: dt.datetime, wanted: Mapping[str, tuple[str, str, str]]
 
 
 def taints_with_ours(node: Node) -> tuple[Taint, ...]:
-    """The node's taints, ours among them once."""
+    """The node's taints with that of the shutdown, once."""
     return (*taints_without_ours(node.spec.taints), TAINT)
 
 
 def taints_without_ours(taints: Iterable[Taint]) -> tuple[Taint, ...]:
-    """The taints that are not ours."""
+    """The taints without that of the shutdown."""
     return tuple(taint for taint in taints if (taint.key, taint.effect) != (TAINT.key, TAINT.effect))

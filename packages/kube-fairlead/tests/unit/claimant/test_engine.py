@@ -355,7 +355,7 @@ async def test_a_driver_that_lies_is_not_believed(here: World) -> None:
     await here.clock.advance(1)
     event = await here.events.get("e")
     assert event.claim_status is ClaimStatus.FAILED
-    assert "which nobody asked for" in event.status.message
+    assert "which was not requested" in event.status.message
     assert here.reasons == []
 
 

@@ -209,7 +209,7 @@ def claimed(here: World, *, started: bool = True) -> None:
 def test_the_deadline_ends_it(started: bool, reason: str) -> None:
     here = world()
     claimed(here, started=started)
-    assert here.decide("e") == d.WaitUntil(START + dt.timedelta(seconds=90), "the driver is at work")
+    assert here.decide("e") == d.WaitUntil(START + dt.timedelta(seconds=90), "the driver works")
     here.now += dt.timedelta(seconds=90)
     here.step("e")
     ended = here.events["e"]
@@ -247,7 +247,7 @@ def test_an_answer_too_late_does_not() -> None:
 def test_a_refusal_is_a_failure_with_the_drivers_words() -> None:
     here = world(sla=None)
     claimed(here)
-    assert here.decide("e") == d.Nothing("the driver is at work")
+    assert here.decide("e") == d.Nothing("the driver works")
     here.answer("e", refusal="x" * 40_000)
     here.step("e")
     message = here.events["e"].status.message
@@ -286,10 +286,10 @@ def test_anothers_claim_is_left_alone(whose: str) -> None:
     here.events["e"] = wire.replace(here.events["e"], status=status)
     here.add(event("f"))
     here.step("f")
-    assert here.decide("e") == d.Nothing(f"{whose or 'somebody else'} has claimed it")
+    assert here.decide("e") == d.Nothing(f"{whose or 'another claimant'} has claimed it")
     assert here.decide("f") == d.Nothing("event e goes first")
     here.events["e"] = wire.replace(here.events["e"], status=wire.replace(status, claim_status="Succeeded"))
-    assert here.decide("e") == d.Nothing(f"{whose or 'somebody else'} has claimed it")
+    assert here.decide("e") == d.Nothing(f"{whose or 'another claimant'} has claimed it")
     assert isinstance(here.decide("f"), d.Claim)
 
 
@@ -303,7 +303,7 @@ def test_one_that_the_server_refuses_holds_nobody_up() -> None:
 def test_a_call_for_an_event_that_is_gone_goes_first() -> None:
     here = world()
     here.runs["uid-of-one-that-is-gone"] = Calling()
-    assert here.decide("e") == d.Nothing("the driver of another event is still at work")
+    assert here.decide("e") == d.Nothing("the driver of another event still works")
     here.runs["uid-of-one-that-is-gone"] = Ended(here.now)
     assert isinstance(here.decide("e"), d.Claim)
 

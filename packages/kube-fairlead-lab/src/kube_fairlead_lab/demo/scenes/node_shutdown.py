@@ -106,17 +106,17 @@ async def _run_agent(context: SceneContext, machine: HollowMachine, folder: path
     name = machine.kubelet.name
     recorder = EventRecorder(context.client, controller="fairlead.dev/shutdown", instance=name)
     agent = Agent(context.client, AgentOptions(node_name=name, identity=name), GrpcChannels(), DiscardedMetrics())
-    keeper = ShutdownManager(
+    manager = ShutdownManager(
         context.client,
         ShutdownOptions(node_name=name, config=read_shutdown_config(_CONFIG), folder=folder, owner="agent"),
         ShutdownDependencies(
-            ear=machine.listener, runtime=machine.runtime, kubelet=machine, machine=machine.identity, agent=agent
+            listener=machine.listener, runtime=machine.runtime, kubelet=machine, machine=machine.identity, agent=agent
         ),
         ShutdownEventRecorder(recorder, DiscardedMetrics()),
     )
     async with recorder.running(), tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope:
         scope.start(agent.run(), name="claims")
-        await keeper.run()
+        await manager.run()
 
 
 async def _create_workloads(context: SceneContext, node: str) -> None:

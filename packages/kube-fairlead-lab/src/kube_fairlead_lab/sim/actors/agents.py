@@ -111,11 +111,11 @@ def add_part_time_agent(environment: Environment, node_name: str) -> Actor:
 
 async def _keep(client: Client, machine: SimMachine, process_run: ProcessRun, agent: Agent) -> None:
     recorder = EventRecorder(client, controller="fairlead.dev/shutdown", instance=machine.node_name)
-    keeper = ShutdownManager(
+    manager = ShutdownManager(
         client,
         ShutdownOptions(node_name=machine.node_name, config=SHUTDOWN, folder=Path("/nowhere"), owner="agent"),
         ShutdownDependencies(
-            ear=SimShutdownListener(machine),
+            listener=SimShutdownListener(machine),
             runtime=SimRuntime(machine, process_run.randomness),
             kubelet=machine,
             machine=machine.as_seen_by(process_run.clock),
@@ -124,7 +124,7 @@ async def _keep(client: Client, machine: SimMachine, process_run: ProcessRun, ag
         ShutdownEventRecorder(recorder, DiscardedMetrics()),
     )
     # The disk of the simulated machine, not of the host.
-    keeper.memory = SimMemory(machine)
-    keeper.cache = machine.cache = SimPodCache(machine)
+    manager.state_file = SimMemory(machine)
+    manager.cache = machine.cache = SimPodCache(machine)
     async with recorder.running():
-        await keeper.run()
+        await manager.run()

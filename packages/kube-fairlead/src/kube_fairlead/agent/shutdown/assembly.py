@@ -38,7 +38,7 @@ _log = logs.get_logger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownSettings:
-    """What the command line and its file say about shutdowns."""
+    """The settings of the command line and of its file."""
 
     config: AgentConfig
     environment: Environment
@@ -47,7 +47,7 @@ class ShutdownSettings:
 
 
 def is_supported() -> bool:
-    """Whether a shutdown of this system can be heard."""
+    """Whether this system announces its shutdowns."""
     return sys.platform in {"linux", "win32"}
 
 
@@ -71,7 +71,7 @@ def _boot_id() -> str:
 class _System:
     """What differs between systems."""
 
-    ear: ShutdownListener
+    listener: ShutdownListener
     runtime: PodRuntime
     kubelet: KubeletControl
 
@@ -86,7 +86,7 @@ def _linux(settings: ShutdownSettings, clock: Clock) -> _System:
     if address := environment.get("DBUS_SYSTEM_BUS_ADDRESS"):
         places = dataclasses.replace(places, bus_address=address)
     return _System(
-        ear=LogindListener(clock, find_lock_store(environment, process_id=os.getpid()), places),
+        listener=LogindListener(clock, find_lock_store(environment, process_id=os.getpid()), places),
         runtime=_runtime(unix_socket(config.runtime_endpoint), clock),
         kubelet=SystemdKubelet(clock, unit=config.kubelet_unit, bus_address=places.bus_address),
     )
@@ -102,7 +102,7 @@ def _windows(settings: ShutdownSettings, clock: Clock, service: Service) -> _Sys
     config, manager = settings.config, ServiceManager()
     is_configured = kubelet_is_configured(config.kubelet_config_file)
     return _System(
-        ear=PreshutdownListener(
+        listener=PreshutdownListener(
             service,
             manager,
             Registry(),
@@ -128,7 +128,7 @@ def _runtime(dial: Dial, clock: Clock) -> CriRuntime:
 
 
 class ShutdownService:
-    """A keeper and what it needs to run. `problem` says why the machine might not wait, if it might not."""
+    """A shutdown manager with its dependencies for this system."""
 
     def __init__(
         self,
@@ -144,22 +144,22 @@ class ShutdownService:
         config, clock, service = settings.config, client.clock, settings.service
         system = _linux(settings, clock) if service is None else _windows(settings, clock, service)
         own_pod = settings.environment.get("POD_UID")
-        self._ear = system.ear
+        self._listener = system.listener
         self._recorder = EventRecorder(client, controller="fairlead.dev/shutdown", instance=node_name)
-        self._keeper = ShutdownManager(
+        self._manager = ShutdownManager(
             client,
             ShutdownOptions(
                 node_name=node_name,
                 config=config.shutdown,
                 folder=folder,
                 owner=settings.owner,
-                # On Windows a kubelet that is configured may not hear the notice (nssm): its control knows.
+                # On Windows a configured kubelet may not receive the notice (nssm): `WindowsKubelet` checks that.
                 kubelet_is_configured=service is None and kubelet_is_configured(config.kubelet_config_file),
                 well_known_conditions=well_known_conditions,
                 own_pods=frozenset({own_pod} if own_pod else ()),
             ),
             ShutdownDependencies(
-                ear=system.ear,
+                listener=system.listener,
                 runtime=system.runtime,
                 kubelet=system.kubelet,
                 machine=this_machine(clock),
@@ -170,10 +170,10 @@ class ShutdownService:
 
     @property
     def problem(self) -> str:
-        """Why the machine might not wait for its pods."""
-        return self._ear.problem
+        """Why the machine may not wait for its pods; empty: it waits."""
+        return self._listener.problem
 
     async def run(self) -> None:
         """Run until cancelled."""
         async with self._recorder.running():
-            await self._keeper.run()
+            await self._manager.run()

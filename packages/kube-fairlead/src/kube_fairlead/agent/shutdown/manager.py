@@ -1,11 +1,11 @@
-"""The keeper of a node: hears that the machine goes down, sees its pods out, and lets it go.
+"""The shutdown manager of a node: it terminates the pods before the machine goes down, and then releases the machine.
 
-    standing by --(going down)--> telling and ending pods --> flushed --> the machine is let go
-                                        |  (called off)
-                                        '--> everything is taken back, standing by again
+    waiting --(shutdown announced)--> publishing, terminating pods --> statuses stored --> the machine is released
+                                            |  (cancelled)
+                                            '--> everything is reverted, waiting again
 
-What to make of what a starting keeper finds is decided by `lifecycle.shutdown_recovery`; the order and the times of
-ending by `lifecycle.shutdown_plan`. Whatever is written on the way can be done again by the next process.
+`lifecycle.shutdown_recovery` decides what a manager does when it starts, `lifecycle.shutdown_plan` the order and the
+time of the pods. The next process can repeat every write.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go
 """
@@ -46,17 +46,17 @@ __all__ = ["FLUSH_MARGIN_SECONDS", "ShutdownDependencies", "ShutdownManager", "S
 FLUSH_MARGIN_SECONDS: Final = 5.0
 """How much longer than its pods' time the machine is asked to wait.
 
-A pod that uses up the last group's time is killed when that is over. Its end, its record on disk and its last status
-follow: on a machine that is busy, each takes its moment.
+A pod that uses up the time of the last group is killed at its end. The exit of the pod, its record on disk and its last
+status follow, and each takes a moment on a busy machine.
 """
 
 _EVIDENCE_SECONDS: Final = 3.0
 _STATUS_POLL_SECONDS: Final = 0.05
-# All that follows the last group together: never longer than the machine waits, and not for ever when it would.
+# Everything after the last group: never longer than the machine waits, and not for ever when it would.
 _CLOSING_SECONDS: Final = 5.0
 _CLOSING_LEAST_SECONDS: Final = 0.5
 _RELEASE_SECONDS: Final = 0.25
-# What the API needs after the last pod was seen to end, or given up; half of what is left where that is less.
+# For the API after the end of the last pod was observed, or given up; half of what is left where that is less.
 _LAST_WRITES_SECONDS: Final = 1.5
 
 _log = logs.get_logger(__name__)
@@ -68,367 +68,377 @@ class ShutdownOptions:
 
     node_name: str
     config: ShutdownConfig
-    folder: Path  # where the memory is
+    folder: Path  # of the state file and the pod cache
     owner: str = "auto"  # auto, kubelet or agent
-    kubelet_is_configured: bool = False  # its own configuration says that it ends pods
+    kubelet_is_configured: bool = False  # the kubelet's own configuration has a grace period
     well_known_conditions: bool = True
     own_pods: frozenset[str] = frozenset()  # uids of the pods that this agent itself runs in
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownDependencies:
-    """What a keeper works with."""
+    """What a shutdown manager works with."""
 
-    ear: ShutdownListener
+    listener: ShutdownListener
     runtime: PodRuntime
     kubelet: KubeletControl
     machine: Machine
-    agent: Agent | None = None  # whose claimant claims and finishes the events of shutdowns; None: there are none
+    agent: Agent | None = None  # its claimant claims and finishes the events of shutdowns; None: there are no events
 
 
 class ShutdownManager:
-    """Looks after one node's shutdowns. `run` is all there is to call."""
+    """Handles the shutdowns of one node. `run` is its only entry point."""
 
     def __init__(
-        self, client: Client, options: ShutdownOptions, parts: ShutdownDependencies, teller: ShutdownEventRecorder
+        self,
+        client: Client,
+        options: ShutdownOptions,
+        dependencies: ShutdownDependencies,
+        recorder: ShutdownEventRecorder,
     ) -> None:
         self.options = options
-        self.memory = StateFile(options.folder)
+        self.state_file = StateFile(options.folder)
         self.cache = PodCache(options.folder, options.node_name)
         self._client = client
         self._clock = client.clock
-        self._parts = parts
-        self._teller = teller
-        self._record = ShutdownStatusWriter(client, options.node_name, well_known=options.well_known_conditions)
+        self._listener = dependencies.listener
+        self._runtime = dependencies.runtime
+        self._kubelet = dependencies.kubelet
+        self._machine = dependencies.machine
+        self._recorder = recorder
+        self._status_writer = ShutdownStatusWriter(client, options.node_name, well_known=options.well_known_conditions)
         self._reach = ApiReachability(client.clock)
-        self._driver = None if parts.agent is None else ShutdownDriver(client, parts.agent, parts.machine)
-        self._report = ShutdownStatusReporter(client, self._record, self._reach, self._driver)
-        self._writer = PodWriter(client)
-        self._api_was_asked = False
+        agent = dependencies.agent
+        self._driver = None if agent is None else ShutdownDriver(client, agent, dependencies.machine)
+        self._reporter = ShutdownStatusReporter(client, self._status_writer, self._reach, self._driver)
+        self._pod_writer = PodWriter(client)
+        self._api_was_read = False
 
     async def run(self) -> None:
-        """Run until cancelled. A shutdown under way goes on with the next process."""
+        """Run until cancelled. The next process resumes a shutdown in progress."""
         needed = self.options.config.budget_seconds + FLUSH_MARGIN_SECONDS
         async with tasks.TaskScope("shutdown", on_exit=tasks.OnExit.CANCEL) as scope:
             scope.start(self.cache.run(self._client), name="pods")
-            async with self._parts.ear.running(needed):
-                told = record_problems(self._parts.ear, self._teller, self.options.node_name, self._clock)
-                scope.start(told, name="problems")
-                course = await self._find_out()
+            async with self._listener.running(needed):
+                problems = record_problems(self._listener, self._recorder, self.options.node_name, self._clock)
+                scope.start(problems, name="problems")
+                step = await self._first_step()
                 while True:
-                    course = await self._follow(course)
+                    step = await self._carry_out(step)
 
-    async def _find_out(self) -> shutdown_recovery.Recovery:
-        """What an agent that starts finds: on its disk, else in the API; and what the machine says."""
-        state = self.memory.load()
+    async def _first_step(self) -> shutdown_recovery.Recovery:
+        """Decide from the disk, else from the API, and from what the machine announces."""
+        state = self.state_file.load()
         if state is not None:
-            self._api_was_asked = True  # it could say no more
+            self._api_was_read = True  # the API has nothing to add
             return self._recovered(state.witness(), None, None)
         event = condition = None
         try:
             async with self._clock.timeout(_EVIDENCE_SECONDS):
                 event, condition = await self._witnesses()
-            self._api_was_asked = True
+            self._api_was_read = True
         except API_ERRORS as error:
-            _log.info("the API cannot say whether the node is going down", error=str(error) or "no answer")
+            _log.info("API server unreachable, shutdown state unknown", error=str(error) or "no answer")
         return self._recovered(None, event, condition)
 
     async def _witnesses(self) -> tuple[Witness | None, Witness | None]:
         event = None if self._driver is None else await self._driver.witness()
-        return event, await self._record.witness()
+        return event, await self._status_writer.witness()
 
     def _recovered(
         self, file: Witness | None, event: Witness | None, condition: Witness | None
     ) -> shutdown_recovery.Recovery:
         return shutdown_recovery.recover(
             shutdown_recovery.Found(
-                boot_id=self._parts.machine.boot_id,
-                booted_at=self._parts.machine.booted_at,
+                boot_id=self._machine.boot_id,
+                booted_at=self._machine.booted_at,
                 now=self._clock.now(),
                 budget_seconds=self.options.config.budget_seconds,
-                preparing=self._parts.ear.preparing,
+                preparing=self._listener.preparing,
                 file=file,
                 event=event,
                 condition=condition,
             )
         )
 
-    async def _follow(self, course: shutdown_recovery.Recovery) -> shutdown_recovery.Recovery:
-        """Go one course to its end; the course to follow then."""
-        match course:
+    async def _carry_out(self, step: shutdown_recovery.Recovery) -> shutdown_recovery.Recovery:
+        """Carry out one step to its end; returns the next one."""
+        match step:
             case shutdown_recovery.NoShutdown():
-                return await self._stand_by()
+                return await self._wait_for_shutdown()
             case shutdown_recovery.Begin():
-                return await self._go_down(await self._begun())
+                return await self._shut_down(await self._new_shutdown())
             case shutdown_recovery.Resume(started_at, complete):
-                _log.info("a shutdown is under way, and goes on", since=str(started_at), complete=complete)
-                return await self._go_down(await self._resumed(started_at, complete=complete))
+                _log.info("shutdown resumed", since=str(started_at), complete=complete)
+                return await self._shut_down(await self._resumed_shutdown(started_at, complete=complete))
             case shutdown_recovery.Cancelled():
-                return await self._take_back()
+                return await self._revert()
             case shutdown_recovery.Rebooted(started_at, complete):
-                return await self._come_back(started_at, complete=complete)
+                return await self._finish_after_reboot(started_at, complete=complete)
             case other:
                 assert_never(other)
 
-    async def _stand_by(self) -> shutdown_recovery.Recovery:
-        async with tasks.TaskScope("shutdown/standing-by", on_exit=tasks.OnExit.CANCEL) as scope:
-            word = scope.start(self._parts.ear.next_word(), name="word")
-            waiting: list[asyncio.Task[Any]] = [word]
-            if not self._api_was_asked:
-                waiting.append(scope.start(self._ask_api(), name="evidence"))
+    async def _wait_for_shutdown(self) -> shutdown_recovery.Recovery:
+        async with tasks.TaskScope("shutdown/waiting", on_exit=tasks.OnExit.CANCEL) as scope:
+            announcement = scope.start(self._listener.next_word(), name="announcement")
+            waiting: list[asyncio.Task[Any]] = [announcement]
+            if not self._api_was_read:
+                waiting.append(scope.start(self._read_api(), name="evidence"))
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            if not word.done():
+            if not announcement.done():
                 return cast("shutdown_recovery.Recovery", waiting[-1].result())
-            return shutdown_recovery.Begin() if word.result() else shutdown_recovery.NoShutdown()
+            return shutdown_recovery.Begin() if announcement.result() else shutdown_recovery.NoShutdown()
 
-    async def _ask_api(self) -> shutdown_recovery.Recovery:
-        """An API server that was out of reach at the start may know of a shutdown that the disk does not."""
+    async def _read_api(self) -> shutdown_recovery.Recovery:
+        """An API server that was unreachable at the start may have a shutdown that the disk has not."""
         event = condition = None
 
-        async def ask() -> None:
+        async def read() -> None:
             nonlocal event, condition
             event, condition = await self._witnesses()
 
-        await self._report.until_done(ask)
-        self._api_was_asked = True
+        await self._reporter.until_done(read)
+        self._api_was_read = True
         return self._recovered(None, event, condition)
 
-    async def _begun(self) -> ShutdownProgress:
+    async def _new_shutdown(self) -> ShutdownProgress:
         now, monotonic = self._clock.now(), self._clock.monotonic()
-        before = self.memory.load()  # of a shutdown that was not wound up yet
-        # Memory comes first: from here on no crash makes the node forget.
-        course = self._course(
+        before = self.state_file.load()  # of a shutdown that was not finished yet
+        # The file comes first: from here on a crash does not lose the shutdown.
+        progress = self._progress_of(
             ShutdownState(
-                boot_id=self._parts.machine.boot_id,
+                boot_id=self._machine.boot_id,
                 start_time=now,
                 start_monotonic=monotonic,
                 owner="",
                 periods=self.options.config.periods,
                 kubelet_stopped=before is not None and before.kubelet_stopped,
-                ended=() if before is None else self._owed(before),
+                ended=() if before is None else self._unreported(before),
             )
         )
-        course.change(course.state)
-        _log.info("the machine is going down", budget_seconds=self.options.config.budget_seconds)
-        self._teller.began(self.options.node_name, now)
-        owner = await self._owner()
-        course.change(msgspec.structs.replace(course.state, owner=owner))
-        return course
+        progress.change(progress.state)
+        _log.info("shutdown started", budget_seconds=self.options.config.budget_seconds)
+        self._recorder.began(self.options.node_name, now)
+        owner = await self._choose_owner()
+        progress.change(msgspec.structs.replace(progress.state, owner=owner))
+        return progress
 
-    def _owed(self, before: ShutdownState) -> tuple[EndedPod, ...]:
-        """What the API was not told of an earlier shutdown. Whatever ran in an earlier boot has ended."""
-        gone = before.unseen if before.boot_id != self._parts.machine.boot_id else ()
+    def _unreported(self, before: ShutdownState) -> tuple[EndedPod, ...]:
+        """The pods of an earlier shutdown whose end is not in the API. All pods of an earlier boot have ended."""
+        gone = before.unseen if before.boot_id != self._machine.boot_id else ()
         return (*before.ended, *gone)
 
-    async def _resumed(self, started_at: dt.datetime, *, complete: bool) -> ShutdownProgress:
-        state = self.memory.load()
-        if state is not None and state.boot_id == self._parts.machine.boot_id and state.owner:
-            return self._course(state)
-        owner = await self._owner()
-        if state is not None and state.boot_id == self._parts.machine.boot_id:
-            made = msgspec.structs.replace(state, owner=owner)  # the process before died at its first step
+    async def _resumed_shutdown(self, started_at: dt.datetime, *, complete: bool) -> ShutdownProgress:
+        state = self.state_file.load()
+        if state is not None and state.boot_id == self._machine.boot_id and state.owner:
+            return self._progress_of(state)
+        owner = await self._choose_owner()
+        if state is not None and state.boot_id == self._machine.boot_id:
+            made = msgspec.structs.replace(state, owner=owner)  # the process before was killed at its first step
         else:
-            # The disk was lost: what others say is enough to count from.
+            # The disk was lost: the time in the API is enough.
             since = max(0.0, (self._clock.now() - started_at).total_seconds())
             made = ShutdownState(
-                boot_id=self._parts.machine.boot_id,
+                boot_id=self._machine.boot_id,
                 start_time=started_at,
                 start_monotonic=self._clock.monotonic() - since,
                 owner=owner,
                 periods=self.options.config.periods,
-                kubelet_stopped=True,  # perhaps; one that runs is not harmed by being started
-                complete_time=self._clock.now() if complete else None,  # what the node has said is not said anew
+                kubelet_stopped=True,  # perhaps; starting a kubelet that runs has no effect
+                complete_time=self._clock.now() if complete else None,  # the node shows the end state already
             )
-        course = self._course(made)
-        course.change(made)
-        return course
+        progress = self._progress_of(made)
+        progress.change(made)
+        return progress
 
-    def _course(self, state: ShutdownState) -> ShutdownProgress:
-        boot_id = self._parts.machine.boot_id
+    def _progress_of(self, state: ShutdownState) -> ShutdownProgress:
+        boot_id = self._machine.boot_id
 
         def elapsed(known: ShutdownState) -> float:
             return known.elapsed(boot_id=boot_id, now=self._clock.now(), monotonic=self._clock.monotonic())
 
-        return ShutdownProgress(self.memory, state, elapsed)
+        return ShutdownProgress(self.state_file, state, elapsed)
 
-    def _accounts(self, course: ShutdownProgress) -> PodResults:
+    def _results_of(self, progress: ShutdownProgress) -> PodResults:
         return PodResults(
-            course,
+            progress,
             self.cache,
-            self._writer,
+            self._pod_writer,
             clock=self._clock,
             reach=self._reach,
-            machine=self._parts.machine,
-            on_ended=self._teller.pod_ended,
+            machine=self._machine,
+            on_ended=self._recorder.pod_ended,
         )
 
-    def _conductor(self, course: ShutdownProgress, accounts: PodResults) -> PodTerminator:
+    def _terminator_of(self, progress: ShutdownProgress, results: PodResults) -> PodTerminator:
         return PodTerminator(
-            course,
-            self._parts.runtime,
+            progress,
+            self._runtime,
             self.cache,
-            self._writer,
-            accounts,
+            self._pod_writer,
+            results,
             clock=self._clock,
             reach=self._reach,
             own_pods=self.options.own_pods,
         )
 
-    async def _owner(self) -> str:
-        """Who ends the pods of this shutdown."""
+    async def _choose_owner(self) -> str:
+        """The shutdown owner: the one process that terminates the pods."""
         if self.options.owner != "auto":
             return self.options.owner
         try:
-            holds = await self._parts.kubelet.ends_pods()
+            holds = await self._kubelet.ends_pods()
         except RuntimeFailed as error:
-            _log.warning("cannot see whether the kubelet ends pods", error=str(error))
+            _log.warning("kubelet's shutdown lock unknown", error=str(error))
             holds = False
         return "kubelet" if holds or self.options.kubelet_is_configured else "agent"
 
-    async def _go_down(self, course: ShutdownProgress) -> shutdown_recovery.Recovery:
-        """See everybody out, and let the machine go; unless the shutdown is called off before that."""
-        self._report.begin(course)
-        async with tasks.TaskScope("shutdown/course", on_exit=tasks.OnExit.CANCEL) as scope:
-            leaving = scope.start(self._leave(course), name="leave")
-            called_off = scope.start(self._wait_called_off(), name="called-off")
-            await asyncio.wait([leaving, called_off], return_when=asyncio.FIRST_COMPLETED)
-            if not called_off.done():
-                leaving.result()
-                await called_off  # the machine goes down now; only a cancellation makes us go on
-        return shutdown_recovery.Cancelled(course.state.start_time)
+    async def _shut_down(self, progress: ShutdownProgress) -> shutdown_recovery.Recovery:
+        """Terminate the pods and release the machine, unless the shutdown is cancelled before."""
+        self._reporter.begin(progress)
+        async with tasks.TaskScope("shutdown/active", on_exit=tasks.OnExit.CANCEL) as scope:
+            termination = scope.start(self._terminate_and_release(progress), name="terminate")
+            cancellation = scope.start(self._wait_cancelled(), name="cancellation")
+            await asyncio.wait([termination, cancellation], return_when=asyncio.FIRST_COMPLETED)
+            if not cancellation.done():
+                termination.result()
+                await cancellation  # the machine goes down now; only a cancellation continues from here
+        return shutdown_recovery.Cancelled(progress.state.start_time)
 
-    async def _wait_called_off(self) -> None:
-        while await self._parts.ear.next_word():
+    async def _wait_cancelled(self) -> None:
+        while await self._listener.next_word():
             pass
 
-    async def _wait_goes_down(self) -> None:
-        while not await self._parts.ear.next_word():
+    async def _wait_announced(self) -> None:
+        while not await self._listener.next_word():
             pass
 
-    async def _leave(self, course: ShutdownProgress) -> None:
-        accounts = self._accounts(course)
-        conductor = self._conductor(course, accounts)
+    async def _terminate_and_release(self, progress: ShutdownProgress) -> None:
+        results = self._results_of(progress)
+        terminator = self._terminator_of(progress, results)
         async with (
-            tasks.TaskScope("shutdown/leaving", on_exit=tasks.OnExit.CANCEL) as scope,
-            conductor.at_work(),
+            tasks.TaskScope("shutdown/terminating", on_exit=tasks.OnExit.CANCEL) as scope,
+            terminator.at_work(),
         ):
-            telling = scope.start(self._report.tell_began(course), name="tell")
-            recording = scope.start(self._report.record_event(course, telling), name="record")
-            if course.state.complete_time is None:
-                if course.state.owner == "kubelet":
-                    await kubelet_watch.watch(self._parts.kubelet, course, conductor, self._clock)
-                if course.state.owner == "agent":
-                    await self._stop_kubelet(course)
-                    looking = scope.start(self._report.look_after(self.cache, self._writer), name="node")
-                    await conductor.end_all()
-                    await tasks.cancel_and_wait(looking)
+            publishing = scope.start(self._reporter.publish_started(progress), name="publish")
+            requesting = scope.start(self._reporter.request_event(progress, publishing), name="request")
+            if progress.state.complete_time is None:
+                if progress.state.owner == "kubelet":
+                    await kubelet_watch.watch(self._kubelet, progress, terminator, self._clock)
+                if progress.state.owner == "agent":
+                    await self._stop_kubelet(progress)
+                    holding = scope.start(self._reporter.hold_not_ready(self.cache, self._pod_writer), name="node")
+                    await terminator.end_all()
+                    await tasks.cancel_and_wait(holding)
             try:
-                async with self._clock.timeout(self._closing_seconds(course)):
-                    await self._close(course, conductor, accounts, telling, recording)
+                async with self._clock.timeout(self._closing_seconds(progress)):
+                    await self._close(progress, terminator, results, publishing, requesting)
             except TimeoutError:
                 _log.warning(
-                    "the API does not know yet all there is to know of the shutdown",
-                    pods=len(course.state.ended),
-                    unseen=len(course.state.unseen),
+                    "machine released before the API has everything",
+                    pods=len(progress.state.ended),
+                    unseen=len(progress.state.unseen),
                 )
-        await self._parts.ear.release()
+        await self._listener.release()
 
-    def _closing_seconds(self, course: ShutdownProgress) -> float:
-        """How long the machine still waits, for everything that follows the last group."""
-        budget = sum(period.seconds for period in course.state.periods)
-        left = budget + FLUSH_MARGIN_SECONDS - _RELEASE_SECONDS - course.elapsed
+    def _closing_seconds(self, progress: ShutdownProgress) -> float:
+        """How long the machine still waits, for everything after the last group."""
+        budget = sum(period.seconds for period in progress.state.periods)
+        left = budget + FLUSH_MARGIN_SECONDS - _RELEASE_SECONDS - progress.elapsed
         return max(_CLOSING_LEAST_SECONDS, min(_CLOSING_SECONDS, left))
 
     async def _close(
         self,
-        course: ShutdownProgress,
-        conductor: PodTerminator,
-        accounts: PodResults,
-        telling: asyncio.Task[None],
-        recording: asyncio.Task[None],
+        progress: ShutdownProgress,
+        terminator: PodTerminator,
+        results: PodResults,
+        publishing: asyncio.Task[None],
+        requesting: asyncio.Task[None],
     ) -> None:
-        """All pods had their turn: see how they ended, note it, and update the API with what it does not show yet."""
-        if course.state.complete_time is None:
-            closing = self._closing_seconds(course)
+        """After the last group: observe how the pods ended, and write what the API does not show yet."""
+        if progress.state.complete_time is None:
+            closing = self._closing_seconds(progress)
             look_seconds = max(closing / 2, closing - _LAST_WRITES_SECONDS)
-            if course.state.owner == "kubelet":
+            if progress.state.owner == "kubelet":
                 began = self._clock.monotonic()
-                await self._wait_kubelet_tells(look_seconds / 2)
+                await self._wait_for_kubelet_statuses(look_seconds / 2)
                 look_seconds -= self._clock.monotonic() - began
-            await conductor.see_the_rest(look_seconds)
-            course.change(msgspec.structs.replace(course.state, complete_time=self._clock.now()))
-            self._teller.completed(self.options.node_name, self._clock.now(), course.state)
+            await terminator.see_the_rest(look_seconds)
+            progress.change(msgspec.structs.replace(progress.state, complete_time=self._clock.now()))
+            self._recorder.completed(self.options.node_name, self._clock.now(), progress.state)
         async with tasks.TaskScope("shutdown/closing") as scope:
-            scope.start(accounts.wait_told(), name="pods")
-            scope.start(conductor.wait_torn_down(), name="sandboxes")
-            scope.start(self._report.tell_complete(course, telling, recording), name="node")
+            scope.start(results.wait_told(), name="pods")
+            scope.start(terminator.wait_torn_down(), name="sandboxes")
+            scope.start(self._reporter.publish_complete(progress, publishing, requesting), name="node")
 
-    async def _wait_kubelet_tells(self, seconds: float) -> None:
-        """A kubelet that has ended its pods may still owe the API their last status; then it is written for it."""
+    async def _wait_for_kubelet_statuses(self, seconds: float) -> None:
+        """A kubelet that has terminated its pods may still write their last status; after that the agent does."""
         until = self._clock.monotonic() + seconds
         while self._clock.monotonic() < until and any(
             not pod.finished and uid not in self.options.own_pods for uid, pod in self.cache.current.items()
         ):
             await self._clock.sleep(_STATUS_POLL_SECONDS)
 
-    async def _stop_kubelet(self, course: ShutdownProgress) -> None:
-        course.change(msgspec.structs.replace(course.state, kubelet_stopped=True))
+    async def _stop_kubelet(self, progress: ShutdownProgress) -> None:
+        progress.change(msgspec.structs.replace(progress.state, kubelet_stopped=True))
         try:
-            await self._parts.kubelet.stop()
+            await self._kubelet.stop()
         except RuntimeFailed as error:
-            _log.error("the kubelet cannot be stopped, and may start again what is ended", error=str(error))
+            _log.error("kubelet not stopped, it may restart pods", error=str(error))
 
-    async def _take_back(self) -> shutdown_recovery.Recovery:
-        """The shutdown was called off: the node takes pods again."""
-        state = self.memory.load()
+    async def _revert(self) -> shutdown_recovery.Recovery:
+        """The shutdown was cancelled: the node accepts pods again."""
+        state = self.state_file.load()
         if state is not None and not state.called_off:
-            # A process that finds this and a machine going down knows that it is another shutdown.
+            # A process that finds this file and a machine that shuts down knows that it is another shutdown.
             state = msgspec.structs.replace(state, called_off=True)
-            self._course(state).change(state)
-        _log.info("the shutdown was called off")
-        self._teller.called_off(self.options.node_name)
-        return await self._wind_up(state, "ShutdownCancelled", called_off=True)
+            self._progress_of(state).change(state)
+        _log.info("shutdown cancelled")
+        self._recorder.called_off(self.options.node_name)
+        return await self._finish(state, "ShutdownCancelled", is_cancelled=True)
 
-    async def _come_back(self, started_at: dt.datetime, *, complete: bool) -> shutdown_recovery.Recovery:
-        """The machine was down and is up again: clear what is stale, tell what the API was not told then."""
-        state = self.memory.load()
-        self._teller.came_back(self.options.node_name, started_at, state, complete=complete)
-        return await self._wind_up(state, "NodeStarted", called_off=False)
+    async def _finish_after_reboot(self, started_at: dt.datetime, *, complete: bool) -> shutdown_recovery.Recovery:
+        """The machine was down and is up again: clear stale conditions, and write what the API does not have yet."""
+        state = self.state_file.load()
+        self._recorder.came_back(self.options.node_name, started_at, state, complete=complete)
+        return await self._finish(state, "NodeStarted", is_cancelled=False)
 
-    async def _wind_up(self, state: ShutdownState | None, why: str, *, called_off: bool) -> shutdown_recovery.Recovery:
-        """Bring the API up to date, for as long as that takes, and forget. A new shutdown comes first."""
+    async def _finish(
+        self, state: ShutdownState | None, reason: str, *, is_cancelled: bool
+    ) -> shutdown_recovery.Recovery:
+        """Update the API, for as long as that takes, and remove the file. A new shutdown comes first."""
         # Before anything that may take long: without an answer of the driver the claimant lets the event expire.
-        self._report.conclude()
-        async with tasks.TaskScope("shutdown/winding-up", on_exit=tasks.OnExit.CANCEL) as scope:
-            goes_down = scope.start(self._wait_goes_down(), name="word")
-            work = scope.start(self._clean(state, why, called_off=called_off), name="clean")
-            await asyncio.wait([work, goes_down], return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                self.memory.clear()
-                self._report.rest()
-            begins = goes_down.done()
-        return shutdown_recovery.Begin() if begins else shutdown_recovery.NoShutdown()
+        self._reporter.conclude()
+        async with tasks.TaskScope("shutdown/finishing", on_exit=tasks.OnExit.CANCEL) as scope:
+            announcement = scope.start(self._wait_announced(), name="announcement")
+            update = scope.start(self._update_api(state, reason, is_cancelled=is_cancelled), name="update")
+            await asyncio.wait([update, announcement], return_when=asyncio.FIRST_COMPLETED)
+            if update.done():
+                self.state_file.clear()
+                self._reporter.unregister()
+            is_announced = announcement.done()
+        return shutdown_recovery.Begin() if is_announced else shutdown_recovery.NoShutdown()
 
-    async def _clean(self, state: ShutdownState | None, why: str, *, called_off: bool) -> None:
-        course = None if state is None else self._course(state)
-        async with tasks.TaskScope("shutdown/cleaning") as scope:
-            if called_off:
-                scope.start(self._give_kubelet_back(course), name="kubelet")
-            if course is not None and (course.state.ended or course.state.unseen):
-                accounts = self._accounts(course)
-                async with accounts.telling():
-                    await accounts.settle(self._parts.runtime)
-                    await accounts.wait_told()
-            await self._report.tell_over(why)
+    async def _update_api(self, state: ShutdownState | None, reason: str, *, is_cancelled: bool) -> None:
+        progress = None if state is None else self._progress_of(state)
+        async with tasks.TaskScope("shutdown/updating") as scope:
+            if is_cancelled:
+                scope.start(self._restart_kubelet(progress), name="kubelet")
+            if progress is not None and (progress.state.ended or progress.state.unseen):
+                results = self._results_of(progress)
+                async with results.telling():
+                    await results.settle(self._runtime)
+                    await results.wait_told()
+            await self._reporter.publish_ended(reason)
 
-    async def _give_kubelet_back(self, course: ShutdownProgress | None) -> None:
-        """The kubelet runs again, and holds the machine up if it did before."""
-        kubelet, randomness = self._parts.kubelet, self._client.randomness
-        if course is None or course.state.kubelet_stopped:
+    async def _restart_kubelet(self, progress: ShutdownProgress | None) -> None:
+        """After a cancellation: the kubelet runs, and holds a shutdown lock if it held one before."""
+        kubelet, randomness = self._kubelet, self._client.randomness
+        if progress is None or progress.state.kubelet_stopped:
             await kubelet_restart.start(kubelet, self._clock, randomness)
-        elif course.state.kubelet_held and await kubelet_restart.has_lost_its_lock(
-            kubelet, course, self._conductor(course, self._accounts(course)), self._clock
+        elif progress.state.kubelet_held and await kubelet_restart.has_lost_its_lock(
+            kubelet, progress, self._terminator_of(progress, self._results_of(progress)), self._clock
         ):
-            _log.warning("the kubelet holds no lock after a shutdown that was called off, and is restarted")
-            await self._stop_kubelet(course)
+            _log.warning("kubelet holds no shutdown lock after a cancellation, restarting it")
+            await self._stop_kubelet(progress)
             await kubelet_restart.start(kubelet, self._clock, randomness)

@@ -1,6 +1,6 @@
-"""Telling the API about the node while it goes down, and when that is over: again and again until it is told.
+"""Publishes a shutdown in the API, with retries: its start, its end of pods, and its end.
 
-Nothing here holds up the ending of pods. What is written, and in which words, is `recording`'s.
+No pod waits for these writes. `status_writer` holds the writes themselves.
 """
 
 from __future__ import annotations
@@ -30,96 +30,96 @@ _log = logs.get_logger(__name__)
 
 
 class ShutdownStatusReporter:
-    """What the API is told about one node. Without a driver no event stands for a shutdown."""
+    """Reports the shutdowns of one node. Without a driver they have no events."""
 
     def __init__(
-        self, client: Client, record: ShutdownStatusWriter, reach: ApiReachability, driver: ShutdownDriver | None
+        self, client: Client, writer: ShutdownStatusWriter, reach: ApiReachability, driver: ShutdownDriver | None
     ) -> None:
         self._clock = client.clock
         self._randomness = client.randomness
-        self._record = record
+        self._writer = writer
         self._reach = reach
         self._driver = driver
 
-    def begin(self, course: ShutdownProgress) -> None:
-        """From now on only the shutdown goes on at the node."""
+    def begin(self, progress: ShutdownProgress) -> None:
+        """From now on the claimant carries out the shutdown only."""
         if self._driver is not None:
-            self._driver.begin(course.state)
+            self._driver.begin(progress.state)
 
-    async def tell_began(self, course: ShutdownProgress) -> None:
-        """The node goes down. Goes on trying for as long as the pods take."""
-        ours = course.state.owner == "agent"
-        # A state that was reached is not left again (invariant 2).
-        complete = course.state.complete_time is not None
-        await self.until_done(lambda: self._record.publish(complete=complete, with_ready=ours))
-        await self.until_done(lambda: self._record.keep_pods_away(course.state))
+    async def publish_started(self, progress: ShutdownProgress) -> None:
+        """The node shows that it shuts down. Retries for as long as the pods take."""
+        with_ready = progress.state.owner == "agent"
+        # A node does not leave the end state (invariant 2).
+        complete = progress.state.complete_time is not None
+        await self.until_done(lambda: self._writer.publish(complete=complete, with_ready=with_ready))
+        await self.until_done(lambda: self._writer.cordon(progress.state))
 
-    async def record_event(self, course: ShutdownProgress, telling: asyncio.Task[None]) -> None:
-        """Have an event for it, once the node says so. It may have to wait for others, and no pod waits for it."""
-        await asyncio.wait([telling])
+    async def request_event(self, progress: ShutdownProgress, publishing: asyncio.Task[None]) -> None:
+        """Create the event after the node shows the shutdown. Its claim may wait for other events; no pod waits."""
+        await asyncio.wait([publishing])
         if self._driver is not None:
             driver = self._driver
-            await self.until_done(lambda: driver.request(course.state))
+            await self.until_done(lambda: driver.request(progress.state))
             # A user may delete an event that is not claimed yet. Then it is requested again.
             while not await driver.wait_claimed(_REQUEST_AGAIN_SECONDS):
-                await self.until_done(lambda: driver.request(course.state))
+                await self.until_done(lambda: driver.request(progress.state))
 
-    async def tell_complete(
-        self, course: ShutdownProgress, telling: asyncio.Task[None], recording: asyncio.Task[None]
+    async def publish_complete(
+        self, progress: ShutdownProgress, publishing: asyncio.Task[None], requesting: asyncio.Task[None]
     ) -> None:
-        """All pods have had their turn."""
-        ours = course.state.owner == "agent"
-        await asyncio.wait([telling])
-        await self.until_done(lambda: self._record.publish(complete=True, with_ready=ours))
-        await asyncio.wait([recording])
+        """The node shows that all groups of pods are over."""
+        with_ready = progress.state.owner == "agent"
+        await asyncio.wait([publishing])
+        await self.until_done(lambda: self._writer.publish(complete=True, with_ready=with_ready))
+        await asyncio.wait([requesting])
 
-    async def look_after(self, cache: PodCache, writer: PodWriter) -> None:
-        """Nobody else looks after the node now: it stays not ready, and pods that come late are refused."""
+    async def hold_not_ready(self, cache: PodCache, pod_writer: PodWriter) -> None:
+        """In place of the stopped kubelet: keep the node not ready, and reject pods that arrive late."""
         while True:
             try:
                 async with self._reach.within(_STEP_SECONDS):
-                    await self._record.publish(complete=False, with_ready=True)
+                    await self._writer.publish(complete=False, with_ready=True)
                     for pod in cache.current.values():
                         if not pod.finished and not pod.deleting and not pod.status.container_statuses:
-                            await writer.reject(pod)
+                            await pod_writer.reject(pod)
             except API_ERRORS as error:
-                _log.debug("the node is looked after again", error=str(error) or "no answer")
-            except Exception:  # noqa: BLE001 - whatever is wrong with telling, pods must end
-                _log.exception("looking after the node fails in a way that was not foreseen")
+                _log.debug("retrying API update", error=str(error) or "no answer")
+            except Exception:  # noqa: BLE001 - whatever is wrong with a status, pods must terminate
+                _log.exception("unexpected error in an API update")
             await self._clock.sleep(_OWN_NODE_SECONDS)
 
     def conclude(self) -> None:
-        """The claimant may finish the event of the shutdown."""
+        """The shutdown is over: the claimant may finish its event."""
         if self._driver is not None:
             self._driver.conclude()
 
-    async def tell_over(self, why: str) -> None:
-        """Nothing is under way any more: the node does its other work again."""
-        await self.until_done(self._record.draw_line)
-        await self.until_done(lambda: self._record.clear_conditions(why))
-        await self.until_done(self._record.let_pods_in)
+    async def publish_ended(self, reason: str) -> None:
+        """The node shows no shutdown, accepts pods, and its claimant carries out other events again."""
+        await self.until_done(self._writer.invalidate_older_writes)
+        await self.until_done(lambda: self._writer.clear_conditions(reason))
+        await self.until_done(self._writer.uncordon)
         if self._driver is not None:
             self._driver.yield_precedence()
             await self.until_done(self._driver.check_settled)
 
-    def rest(self) -> None:
-        """Nothing is left to be told of any shutdown."""
+    def unregister(self) -> None:
+        """No shutdown is left to report."""
         if self._driver is not None:
-            self._driver.rest()
+            self._driver.unregister()
 
     async def until_done(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Try until it works."""
+        """Repeat a step until it succeeds."""
         delays = _RETRY.delays(self._randomness)
         while True:
             try:
                 async with self._reach.within(_STEP_SECONDS):
                     await step()
             except NotYet as error:
-                _log.debug("the API is told again", error=str(error))
+                _log.debug("retrying API update", error=str(error))
             except API_ERRORS as error:
-                _log.debug("the API is told again", error=str(error) or "no answer")
-            except Exception:  # noqa: BLE001 - whatever is wrong with telling, pods must end
-                _log.exception("telling the API fails in a way that was not foreseen")
+                _log.debug("retrying API update", error=str(error) or "no answer")
+            except Exception:  # noqa: BLE001 - whatever is wrong with a status, pods must terminate
+                _log.exception("unexpected error in an API update")
             else:
                 return
             await self._clock.sleep(next(delays))

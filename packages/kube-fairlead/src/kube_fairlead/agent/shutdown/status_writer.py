@@ -1,7 +1,7 @@
-"""Telling the API that the node goes down: its conditions, its cordon and its taint.
+"""Writes a shutdown on the node: its conditions, its cordon and its taint.
 
-Every step looks at what is there and writes only what is missing, so that it may be repeated, and so that a later
-process goes on where this one was killed.
+Every step reads the node and writes only what is missing. So it may be repeated, and the next process continues where
+this one was killed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _STATES: Final = (NODE_SHUTDOWN.start, NODE_SHUTDOWN.end)
 
 
 class ShutdownStatusWriter:
-    """What the API is told about one node.
+    """Writes the shutdowns of one node.
 
-    Raises (every method): whatever the client raises when the server cannot be reached or refuses.
+    Raises (every method): what the client raises when the server cannot be reached or rejects the request.
     """
 
     def __init__(self, client: Client, node_name: str, *, well_known: bool = True) -> None:
@@ -44,15 +44,15 @@ class ShutdownStatusWriter:
         self._node = NodeWriter(client, node_name)
 
     async def witness(self) -> Witness | None:
-        """What the condition says, for an agent that starts."""
+        """What the node's condition shows of a shutdown, for an agent that starts."""
         node = await self._node.read()
         current = None if node is None else node.condition(CONDITION_LIFECYCLE_TRANSITION)
         if current is None or current.reason not in _STATES or current.last_transition_time is None:
             return None
         return Witness(current.last_transition_time, complete=current.reason == NODE_SHUTDOWN.end)
 
-    async def keep_pods_away(self, state: ShutdownState) -> None:
-        """Cordon and taint the node. A cordon of ours says so in the same write: no lost answer makes it another's."""
+    async def cordon(self, state: ShutdownState) -> None:
+        """Cordon and taint the node. The same write marks the cordon as Fairlead's, so a lost answer does no harm."""
         node = await self._node.read()
         if node is None:
             return
@@ -65,19 +65,19 @@ class ShutdownStatusWriter:
             spec["taints"] = [wire.to_dict(taint) for taint in shutdown_status.taints_with_ours(node)]
         await self._change(node, spec, annotations)
 
-    async def draw_line(self) -> None:
-        """The shutdown is over: whatever was sent about it before, and is not stored yet, never will be.
+    async def invalidate_older_writes(self) -> None:
+        """The shutdown is over: no older write about it is stored from now on.
 
-        A request that was given up may still be on its way. All that is said of a shutdown carries the version of the
-        node that it was meant for, so a newer one keeps it out; what was stored before is seen by whoever looks now.
+        A request that timed out may still be in flight. Every write of a shutdown carries the resourceVersion of the
+        node, so a new version makes the API server reject it. A later read shows what was stored before.
         """
         node = await self._node.read()
         if node is not None:
             since = {ANNOTATION_WINDING_UP: api_time.format_micro_time(self._clock.now())}
             await self._node.annotate(node, since)
 
-    async def let_pods_in(self) -> None:
-        """Take that back. A cordon that was there before is not ours to lift."""
+    async def uncordon(self) -> None:
+        """Remove taint and cordon. A cordon that was there before the shutdown stays."""
         node = await self._node.read()
         if node is None:
             return
@@ -85,7 +85,7 @@ class ShutdownStatusWriter:
         annotations: dict[str, Any] = {}
         if ANNOTATION_WINDING_UP in node.metadata.annotations:
             annotations[ANNOTATION_WINDING_UP] = None
-        # The disk that knew which shutdown made the cordon may be lost: one of any shutdown of the node is ours.
+        # The disk with the name of the shutdown may be lost, so the cordon of any shutdown of the node is removed.
         if shutdown_events.is_event_name(node.metadata.annotations.get(ANNOTATION_CORDONED_BY, ""), self._node_name):
             annotations[ANNOTATION_CORDONED_BY] = None
             if cordons.owner(node):
@@ -96,12 +96,12 @@ class ShutdownStatusWriter:
         await self._change(node, spec, annotations)
 
     async def publish(self, *, complete: bool, with_ready: bool) -> None:
-        """Say on the node which state the shutdown has reached; and that it is not ready, where that is ours to say."""
+        """Show the state of the shutdown; also that the node is not ready, if the agent stands in for the kubelet."""
         node = await self._node.read()
         while node is not None:
             state = shutdown_status.next_state(node, complete=complete)
-            said = shutdown_status.node_conditions(state, well_known=self._well_known, with_ready=with_ready)
-            if missing := conditions.outstanding(said, node):
+            wanted = shutdown_status.node_conditions(state, well_known=self._well_known, with_ready=with_ready)
+            if missing := conditions.outstanding(wanted, node):
                 node = await self._node.publish(
                     node,
                     missing,
@@ -112,8 +112,8 @@ class ShutdownStatusWriter:
             if not complete or state == NODE_SHUTDOWN.end:
                 return
 
-    async def clear_conditions(self, why: str) -> None:
-        """Nothing is under way any more."""
+    async def clear_conditions(self, reason: str) -> None:
+        """Remove the state of the shutdown from the node."""
         node = await self._node.read()
         if node is None:
             return
@@ -123,7 +123,7 @@ class ShutdownStatusWriter:
             changes.append({"type": CONDITION_LIFECYCLE_TRANSITION, "$patch": "delete"})
         known = node.condition(CONDITION_GRACEFUL_NODE_SHUTDOWN_IN_PROGRESS)
         if known is not None and known.status == ConditionStatus.TRUE:
-            over = conditions.Wanted(known.type, ConditionStatus.FALSE, why, "")
+            over = conditions.Wanted(known.type, ConditionStatus.FALSE, reason, "")
             changes.append(wire.to_dict(conditions.written(over, known, self._clock.now())))
         if changes:
             await self._node.patch_conditions(node, changes)

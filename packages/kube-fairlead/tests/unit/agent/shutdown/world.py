@@ -331,7 +331,7 @@ class NodeWorld:
                 own_pods=self.own_pods,
             ),
             ShutdownDependencies(
-                ear=Ear(self.machine),
+                listener=Ear(self.machine),
                 runtime=self.machine,
                 kubelet=self.machine,
                 machine=self.machine.boot,
