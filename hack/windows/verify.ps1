@@ -48,7 +48,7 @@ if (-not (Get-Service $Name -ErrorAction SilentlyContinue)) {
 }
 (Get-Service $Name).WaitForStatus("Running", [TimeSpan]::FromSeconds(60))
 foreach ($second in 1..60) {
-    if ((Test-Path $log) -and (Select-String -Quiet -Path $log -Pattern "holds the lease of the node")) { break }
+    if ((Test-Path $log) -and (Select-String -Quiet -Path $log -Pattern "node lease acquired")) { break }
     Start-Sleep 1
 }
 

@@ -160,7 +160,7 @@ async def test_a_shutdown_that_is_called_off_is_taken_back_and_the_next_one_is_g
     await node.until(lambda: "low" in node.runtime.asked, "low is asked to end")
     # logind gives up a shutdown whose target cannot be reached, and says so.
     await node.inside("systemctl", "mask", "--runtime", "poweroff.target")
-    await node.until(lambda: "the shutdown was called off" in node.agent_log(), "it is called off")
+    await node.until(lambda: "shutdown cancelled" in node.agent_log(), "it is called off")
     await node.until(lambda: not (node.machine.share / "state/shutdown/shutdown-state.json").exists(), "taken back")
     assert not (await node.node()).spec.unschedulable
     assert (await shown(node))["GracefulNodeShutdownInProgress"] == ("False", "ShutdownCancelled")

@@ -128,7 +128,7 @@ class Site:
     async def start_agent(self) -> None:
         """Until it looks after the node, and knows its pods where it is to."""
         await asyncio.to_thread(self.machine.ask, "start", self.service)
-        await self.until(lambda: "holds the lease" in self.log(), "the agent works")
+        await self.until(lambda: "node lease acquired" in self.log(), "the agent works")
         if self._containers and self.is_active:
             await self.until((self.folder / "state/shutdown/pods.json").exists, "the pods are known")
 

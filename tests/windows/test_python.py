@@ -158,7 +158,7 @@ async def test_a_process_that_is_no_service_says_so_and_works_without_the_featur
         flags = site.flags("shutdownGracePeriod: 30s\n")
         agent = machine.start("-m", "kube_fairlead.cli", "agent", "--windows-service", *flags)
         try:
-            await site.until(lambda: "holds the lease" in site.log(), "the agent works")
+            await site.until(lambda: "node lease acquired" in site.log(), "the agent works")
         finally:
             agent.terminate()
             await asyncio.to_thread(agent.communicate, timeout=60)

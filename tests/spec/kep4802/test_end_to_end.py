@@ -110,7 +110,7 @@ async def test_shutdown_grace_period_unspecified_feature_is_not_active(site: Sit
     agent = site.agent
     assert agent is not None
     await site.until(lambda: "fairlead agent runs for" in agent.last_words(), "the agent runs")
-    await site.until(lambda: "holds the lease" in agent.last_words(), "the agent works")
+    await site.until(lambda: "node lease acquired" in agent.last_words(), "the agent works")
     assert "Inhibit" not in site.logind.calls
     assert site.logind.holders() == []
     await site.logind.announce(True)
