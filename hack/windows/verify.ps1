@@ -23,18 +23,18 @@ function Check([string]$What, [bool]$Holds, [string]$Found) {
 
 if ($After) {
     $lines = Get-Content $log
-    $announced = $lines | Select-String "the machine goes down and waits for the service" | Select-Object -Last 1
-    $ended = $lines | Select-String "ending a pod" | Select-Object -Last 1
-    $released = $lines | Select-String "the machine need not wait any more" | Select-Object -Last 1
+    $announced = $lines | Select-String "shutdown announced; Windows waits for the service" | Select-Object -Last 1
+    $ended = $lines | Select-String "terminating pod" | Select-Object -Last 1
+    $released = $lines | Select-String "shutdown released" | Select-Object -Last 1
     Check "the service received the preshutdown notification" ($null -ne $announced) "$announced"
-    Check "pods were ended" ($null -ne $ended) "$ended"
-    Check "the machine was let go after that" (
+    Check "pods were terminated" ($null -ne $ended) "$ended"
+    Check "the shutdown was released after that" (
         $released -and $ended -and $announced -and $released.LineNumber -gt $ended.LineNumber -and
         $ended.LineNumber -gt $announced.LineNumber) "$released"
     $service = Get-Service $Name
     Check "the service runs again" ($service.Status -eq "Running") "$($service.Status)"
     $state = Join-Path $env:ProgramData "fairlead\shutdown\shutdown-state.json"
-    Check "the shutdown is wound up" (-not (Test-Path $state)) ""
+    Check "the shutdown is finished" (-not (Test-Path $state)) ""
     Write-Host "Now look at the node: kubectl get node $NodeName -o yaml"
     Write-Host "  condition GracefulNodeShutdownInProgress is False, reason NodeStarted; the node takes pods."
     Write-Host "And at the pod: kubectl get pod goodbye -o yaml, phase Succeeded or Failed, reason Terminated."
@@ -53,18 +53,18 @@ foreach ($second in 1..60) {
 }
 
 $query = (sc.exe query $Name) -join "`n"
-Check "1. it runs and hears the preshutdown notice" (
+Check "1. it runs and accepts the preshutdown notification" (
     $query -match "RUNNING" -and $query -match "ACCEPTS_PRESHUTDOWN") ($query -replace "\s+", " ")
 
 $timeout = (sc.exe qpreshutdown $Name) -join " "
-$short = @(Select-String -Path $log -Pattern "the machine may not wait for its pods" -ErrorAction SilentlyContinue)
-Check "2. the machine waits for it (compare with your grace periods and 5000 ms)" (
+$short = @(Select-String -Path $log -Pattern "the node may shut down before its pods end" -ErrorAction SilentlyContinue)
+Check "2. Windows waits for it (compare with your grace periods and 5000 ms)" (
     $timeout -match "\d{4,}" -and $short.Count -eq 0) "$timeout $($short | Select-Object -Last 1)"
 
 $order = (Get-ItemProperty "HKLM:\SYSTEM\CurrentControlSet\Control").PreshutdownOrder
 $needs = (Get-Service $Name).ServicesDependedOn | ForEach-Object { $_.Name }
 $first = $order | Where-Object { $_ -eq $Name -or $needs -contains $_ } | Select-Object -First 1
-Check "3. it hears the notice before what it needs ($needs)" (-not $needs -or $first -eq $Name) ($order -join ", ")
+Check "3. it is notified before its dependencies ($needs)" (-not $needs -or $first -eq $Name) ($order -join ", ")
 
 function Running-Pods {
     @(kubectl --kubeconfig=$Kubeconfig get pods -A -o name --field-selector "spec.nodeName=$NodeName,status.phase=Running")

@@ -364,14 +364,14 @@ class Pair:
             metadata = pod(group, node, turn)["metadata"]
             name = f"{metadata['namespace']}/{metadata['name']}"
             told = re.findall(rf'Killing container with a grace period" pod="{name}".* gracePeriod=(\d+)', text)
-            told += re.findall(rf"ending a pod pod={name} grace_seconds=([\d.]+)", text)
+            told += re.findall(rf"terminating pod pod={name} grace_seconds=([\d.]+)", text)
             found[group] = float(told[0])
         return found
 
     def gave_up_waiting(self, node: str) -> bool:
         """Whether the agent asked pods to end before it saw that traffic had left them."""
         log = self.real.nodes[node].share / "fairlead-agent.log"
-        return b"pods end without the API knowing it first" in log.read_bytes()[self._logged[node] :]
+        return b"pods not announced to the API server" in log.read_bytes()[self._logged[node] :]
 
 
 def _are_in(names: list[str], cache: pathlib.Path) -> bool:

@@ -61,8 +61,8 @@ class RealNode:
     async def start_agent(self) -> None:
         """Until it has its lock, logind waits long enough, and which pods there are is written down."""
         await self.inside("systemctl", "start", "fairlead-agent")
-        await self.until(lambda: "took the shutdown lock" in self.agent_log(), "the agent has its lock")
-        await self.until(lambda: "logind waits longer now" in self.agent_log(), "logind waits long enough")
+        await self.until(lambda: "shutdown lock acquired" in self.agent_log(), "the agent has its lock")
+        await self.until(lambda: "InhibitDelayMaxSec raised" in self.agent_log(), "logind waits long enough")
         await self.until((self.machine.share / "state/shutdown/pods.json").exists, "pods are written down")
 
     async def kill_agent(self) -> None:

@@ -59,7 +59,7 @@ _AT_THE_BOUNDARY = """shutdownGracePeriodByPodPriority:
 containerRuntimeEndpoint: unix:///share/containerd.sock
 """
 _PODS_OF_A_GROUP = 5
-_GIVEN = r"ending a pod.*?default/([a-z]+-[0-9]).*?grace_seconds\D*([0-9.]+)"
+_GIVEN = r"terminating pod.*?default/([a-z]+-[0-9]).*?grace_seconds\D*([0-9.]+)"
 
 
 async def test_pods_that_ignore_the_signal_on_a_busy_machine_are_accounted_for_and_had_their_groups_time(

@@ -71,7 +71,7 @@ async def test_an_agent_that_is_killed_in_the_middle_is_started_again_and_goes_o
     assert (await shown(node))["Ready"] == ("False", "KubeletNotReady")
     await node.wait_off()
     assert_in_order(node)
-    assert "has the shutdown lock of the agent before it" in node.agent_log()
+    assert "shutdown lock taken over from the previous agent" in node.agent_log()
     assert [await node.phase(name) for name in ORDER] == ["Succeeded", "Succeeded", "Failed Terminated"]
     assert (await shown(node))["LifecycleTransition"] == ("True", "shutdown-drain-complete")
     assert len(await node.events()) == 1
@@ -92,8 +92,8 @@ async def test_where_no_systemd_keeps_the_lock_a_parent_does_and_starts_the_agen
     await node.inside("pkill", "-KILL", "-P", parent)
     await node.wait_off()
     assert_in_order(node)
-    assert "the agent is started again, with its lock" in node.agent_log()
-    assert "has the shutdown lock of the agent before it" in node.agent_log()
+    assert "restarting the agent with its shutdown lock" in node.agent_log()
+    assert "shutdown lock taken over from the previous agent" in node.agent_log()
     assert [await node.phase(name) for name in ORDER] == ["Succeeded", "Succeeded", "Failed Terminated"]
 
 
@@ -115,7 +115,7 @@ async def test_the_lock_has_no_gap_while_agents_are_killed(node: RealNode) -> No
         await node.until(lambda: samples.read_text().count("-\n") > seen + 3, "it is looked again")
 
     def handed_on(times: int) -> bool:
-        return node.agent_log().count("has the shutdown lock of the agent before it") == times
+        return node.agent_log().count("shutdown lock taken over from the previous agent") == times
 
     await node.inside("systemd-run", "--unit=sampler", "bash", "-c", _SAMPLER)
     for times in (1, 2, 3):
@@ -130,7 +130,7 @@ async def test_the_lock_has_no_gap_while_agents_are_killed(node: RealNode) -> No
     assert rest == ""
     assert len(looks) > 12
     assert all("fairlead-agent" in look for look in looks)
-    assert node.agent_log().count("took the shutdown lock") == 1
+    assert node.agent_log().count("shutdown lock acquired") == 1
     assert handed_on(3)
 
 
@@ -179,7 +179,7 @@ async def test_a_restart_of_logind_loses_nothing(node: RealNode) -> None:
     await node.pod("low", needs=1)
     await node.start_agent()
     await node.inside("systemctl", "restart", "systemd-logind")
-    await node.until(lambda: "logind was restarted" in node.agent_log(), "it is noticed")
+    await node.until(lambda: "logind restarted" in node.agent_log(), "it is noticed")
     assert "fairlead-agent" in await node.inside("systemd-inhibit", "--list")
     await node.poweroff()
     await node.wait_off()
@@ -226,7 +226,7 @@ async def test_a_kubelet_that_lets_go_in_the_middle_is_stopped_and_its_pods_are_
     await node.inside("systemctl", "kill", "--signal=SIGKILL", "kubelet")
     await node.wait_off()
     assert_in_order(node)
-    assert "stopped the kubelet" in node.agent_log()
+    assert "kubelet stopped" in node.agent_log()
     assert (await shown(node))["Ready"] == ("False", "KubeletNotReady")
 
 
@@ -240,5 +240,5 @@ async def test_the_kubelet_is_stopped_at_once_and_started_again_when_it_is_calle
     await node.until(lambda: "low" in node.runtime.asked, "low is asked to end")
     assert (await node.inside("systemctl", "is-active", "kubelet", check=False)).strip() == "inactive"
     await node.inside("systemctl", "mask", "--runtime", "poweroff.target")
-    await node.until(lambda: "started the kubelet" in node.agent_log(), "the kubelet is started again")
+    await node.until(lambda: "kubelet started" in node.agent_log(), "the kubelet is started again")
     assert (await node.inside("systemctl", "is-active", "kubelet", check=False)).strip() == "active"

@@ -30,7 +30,7 @@ def main(*files: str) -> None:
     for file in files:
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdin=subprocess.DEVNULL)
         pathlib.Path(file).write_text(str(child.pid))
-    own = service.Service(Deaf() if files else service.WindowsCalls(), RealClock(), hears_preshutdown=not files)
+    own = service.Service(Deaf() if files else service.WindowsCalls(), RealClock(), accepts_preshutdown=not files)
     own.start()
     asyncio.run(own.run(forever))
     own.finish()

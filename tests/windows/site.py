@@ -155,7 +155,7 @@ class Site:
     def given(self, name: str) -> tuple[float, float]:
         """When the agent asked a pod to end, and the seconds it gave it."""
         found = re.search(
-            rf"^(\S+) .*ending a pod pod=default/{name} grace_seconds=([0-9.]+)", self.log(), re.MULTILINE
+            rf"^(\S+) .*terminating pod pod=default/{name} grace_seconds=([0-9.]+)", self.log(), re.MULTILINE
         )
         assert found is not None, self.log()
         return dt.datetime.fromisoformat(found[1]).timestamp(), float(found[2])

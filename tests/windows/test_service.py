@@ -62,13 +62,13 @@ async def test_a_service_is_made_raises_its_timeout_takes_its_place_stops_and_is
     machine.ask("order", "first", "rpcss", "last")
     machine.ask("timeout", site.service, "5000")
     assert machine.ask("paramchange", site.service) == 0
-    await site.until(lambda: "took a place" in site.log(), "it takes its place")
+    await site.until(lambda: "PreshutdownOrder updated" in site.log(), "it takes its place")
     assert machine.ask("order") == ["first", site.service, "rpcss", "last", "PlugPlay"]
     assert machine.ask("timeout", site.service) == 35_000
     seen = await site.stop()
     assert seen[0][0] in {STOP_PENDING, STOPPED}
     assert seen[-1] == [STOPPED, 0, 0, 0]
-    assert "the service is asked to stop" in site.log()
+    assert "service stop requested" in site.log()
     # Stopping the agent is no shutdown: nobody was ended.
     assert site.asked() == ["serves"]
     assert await site.phase("stays") == "Running"
@@ -108,14 +108,14 @@ async def test_a_real_preshutdown_notice_ends_pods_in_order_and_then_the_service
     await site.start_agent()
     seen = await asyncio.to_thread(site.machine.go_down, site.service, 5_000)
     assert (STOP_PENDING, 1, STOP_HINT_MS) in [one[1:] for one in seen]
-    if "the machine need not wait any more" in site.log():
+    if "shutdown released" in site.log():
         await assert_ended_in_order(site)
         assert seen[-1][1:] == (STOPPED, 0, 0)
         return
     in_order = [f"{group}-{site.node}" for group in ("low", "middle", "critical")]
     begun = [line.split()[1] for line in site.asked() if line.startswith("exec")]
     assert begun == in_order[: len(begun)]
-    assert "the machine goes down and waits for the service" in site.log()
+    assert "shutdown announced; Windows waits for the service" in site.log()
 
 
 async def test_a_long_drain_reports_checkpoints_until_the_last_pod_has_ended(site: Site) -> None:
@@ -145,12 +145,12 @@ async def test_a_notice_before_anybody_looks_after_pods_is_ignored_and_the_servi
         assert other.stdout is not None
         assert "held" in await asyncio.to_thread(other.stdout.readline)
         await asyncio.to_thread(site.machine.ask, "start", site.service)
-        await site.until(lambda: "standing by" in site.log(), "it stands by")
+        await site.until(lambda: "waiting for its lock" in site.log(), "it waits for the lock")
         seen = await asyncio.to_thread(site.machine.go_down, site.service, 20_000)
     finally:
         other.communicate(timeout=60)
     assert seen[-1][1:] == (STOPPED, 0, 0)
-    assert "before anybody looks after its pods: nothing is done about them" in site.log()
+    assert "before the agent manages pods; pods are not terminated gracefully" in site.log()
     assert site.asked() == ["serves"]
     assert await site.phase("ignored") == "Running"
 
@@ -207,7 +207,7 @@ async def test_a_kubelet_that_is_not_notified_before_us_is_stopped_and_its_pods_
     await site.start_agent()
     seen = await site.stop()
     assert seen[-1] == [STOPPED, 0, 0, 0]
-    assert "the kubelet does not end its pods; taking over" in site.log()
+    assert "kubelet does not terminate its pods; agent takes over" in site.log()
     assert site.given(name)[1] > 20  # of 50 s: not killed when all time was over
     assert f"ended {name} 0" in site.asked()
     assert await site.phase(name) == "Succeeded"
@@ -227,6 +227,6 @@ async def test_a_kubelet_under_a_wrapper_that_does_not_stop_ends_with_it(site: S
     await site.start_agent()
     seen = await site.stop()
     assert seen[-1] == [STOPPED, 0, 0, 0]
-    assert "the kubelet does not stop and is ended" in site.log()
+    assert "kubelet does not stop; terminating its processes" in site.log()
     assert site.machine.ask("tree", child) == []
     assert await site.phase(name) == "Succeeded"

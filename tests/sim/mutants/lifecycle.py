@@ -50,7 +50,7 @@ def writes_over_whatever_is_there(patch: pytest.MonkeyPatch) -> None:
 @mutant("1", "no crash", seed=101)
 def claims_a_shutdown_beside_another(patch: pytest.MonkeyPatch) -> None:
     """The claimant does not fail other claims before a shutdown, and does not wait for them."""
-    blocker, interruption_of = claims.blocker, Facts.interruption_of
+    blocker, interruption_of = claims.preceding_event, Facts.interruption_of
 
     def hasty(event: Any, events: Any, **options: Any) -> Any:
         return None if event.spec.transition_name == NODE_SHUTDOWN.name else blocker(event, events, **options)

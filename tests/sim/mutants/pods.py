@@ -82,7 +82,9 @@ def leaves_the_kubelet_running(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("10")
 def gives_each_pod_what_it_asks_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shutdown_plan.Stage, "grace_left", lambda _self, pod, *_args: float(pod.grace_seconds or 30) * 2)
+    patch.setattr(
+        shutdown_plan.ActiveGroup, "grace_left", lambda _self, pod, *_args: float(pod.grace_seconds or 30) * 2
+    )
 
 
 @mutant("10")
@@ -97,7 +99,7 @@ def lets_go_before_it_is_told(patch: pytest.MonkeyPatch) -> None:
 
     def silently(self: Any, pod: Any, _ends: Any) -> None:
         self.settled.add(pod.uid)
-        self._course.change(msgspec.structs.replace(self._course.state, unseen=()))
+        self._progress.change(msgspec.structs.replace(self._progress.state, unseen=()))
 
     patch.setattr(pod_results.PodResults, "ended", silently)
 
@@ -109,21 +111,21 @@ def leaves_out_of_the_record_who_outlives_its_group(patch: pytest.MonkeyPatch) -
 
     async def impatient(self: Any, stage: Any, members: Any) -> None:
         await end_group(self, stage, members)
-        if late := [self._in_hand[pod.uid] for pod in members if not self._in_hand[pod.uid].done()]:
+        if late := [self._terminating[pod.uid] for pod in members if not self._terminating[pod.uid].done()]:
             with contextlib.suppress(TimeoutError):
                 async with self._clock.timeout(0.5):
                     await asyncio.wait(late)
         for pod in members:
-            if not self._in_hand[pod.uid].done():
-                self._in_hand[pod.uid].cancel()
-                left = tuple(one for one in self._course.state.unseen if one.running().uid != pod.uid)
-                self._course.change(msgspec.structs.replace(self._course.state, unseen=left))
+            if not self._terminating[pod.uid].done():
+                self._terminating[pod.uid].cancel()
+                left = tuple(one for one in self._progress.state.unseen if one.running().uid != pod.uid)
+                self._progress.change(msgspec.structs.replace(self._progress.state, unseen=left))
 
     async def no_look(_self: Any) -> None:
         return
 
     patch.setattr(pod_terminator.PodTerminator, "_end_group", impatient)
-    patch.setattr(pod_terminator.PodTerminator, "_account_for_the_rest", no_look)
+    patch.setattr(pod_terminator.PodTerminator, "_observe_unseen", no_look)
 
 
 @mutant("10", seed=3009)

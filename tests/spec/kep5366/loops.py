@@ -28,7 +28,7 @@ from kube_fairlead.controllers.event_gc import event_gc
 from kube_fairlead.controllers.stall import stall
 from kube_fairlead.election import Lock, TermOverrun, Timing
 from kube_fairlead.lifecycle.garbage_collection import Retention
-from kube_fairlead.lifecycle.stalls import Patience
+from kube_fairlead.lifecycle.stalls import StallLimits
 from kube_fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
 from kube_fairlead_lab.hollow.scheduler import scheduler
 from tests.spec.kep5366.components import until
@@ -111,7 +111,7 @@ def no_controllers() -> tuple[Controller, ...]:
 
 
 def controllers_of_the_controller_manager() -> tuple[Controller, ...]:
-    return event_gc(Retention()), stall(Patience())
+    return event_gc(Retention()), stall(StallLimits())
 
 
 def controllers_of_the_cloud_controller_manager() -> tuple[Controller, ...]:

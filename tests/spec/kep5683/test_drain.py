@@ -147,7 +147,7 @@ async def test_a_foreign_cordon_is_not_undone_unless_told_to(fleet: Fleet) -> No
     (await fleet.api.patch(path, {"spec": {"unschedulable": True}})).expect(200)
     await fleet.said("drain", fleet.node)
     said = await fleet.said("uncordon", fleet.node, code=1)
-    assert f"node {fleet.node} was cordoned by somebody else, not by Fairlead, so it stays cordoned" in said
+    assert f"node {fleet.node} was not cordoned by Fairlead, so it stays cordoned" in said
     await fleet.said("uncordon", fleet.node, "--force")
     assert "unschedulable" not in (await fleet.node_object())["spec"]
 
@@ -161,14 +161,14 @@ async def test_a_cordon_after_ours_was_lifted_is_not_taken_for_ours(fleet: Fleet
     (await fleet.api.patch(path, {"spec": {"unschedulable": True}})).expect(200)
     assert "cordoned-by" in str((await fleet.node_object())["metadata"]["annotations"])
     assert "Cordoned:   by another user" in await fleet.said("status", fleet.node)
-    assert "was cordoned by somebody else" in await fleet.said("uncordon", fleet.node, code=1)
+    assert "was not cordoned by Fairlead" in await fleet.said("uncordon", fleet.node, code=1)
     assert (await fleet.node_object())["spec"]["unschedulable"] is True
 
 
 async def test_a_drain_that_nobody_takes_up_is_explained_and_taken_back(fleet: Fleet) -> None:
     lonely = fleet.nodes[1]
     said = await fleet.said("drain", lonely, "--timeout=7s", code=1)
-    assert "nobody claims for the node" in said
+    assert "the node has no claimant" in said
     assert "is `fairlead agent` running on the node?" in said
     assert "not claimed within 7s, so the event was deleted" in said
     left = (await fleet.api.get(EVENTS, fieldSelector=f"spec.bindingNode={lonely}")).expect(200)["items"]

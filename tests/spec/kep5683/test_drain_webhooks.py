@@ -104,7 +104,7 @@ async def test_denials_are_reported_and_waited_out(
             operator.asked.clear()
             operator.denials = itertools.cycle([500, 429, 503, 500])
             drain = await fleet.fairlead("drain", fleet.node)
-            await drain.until("by an answer that is asked for again (admission webhook")
+            await drain.until("by an error that is retried (admission webhook")
             operator.denials = iter(())
             assert await drain.ended() == 0, drain.out
             assert await fleet.left() == []

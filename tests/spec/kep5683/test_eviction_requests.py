@@ -87,7 +87,7 @@ async def test_responders_come_first_and_what_nobody_answers_is_evicted(fleet: F
     failed = {"type": "Failed", "status": "True", "reason": "NoResponder", "message": "", "lastTransitionTime": now}
     await respond(fleet, await the_request(fleet, failing), failed)
     await fleet.api.poll(f"{fleet.pods}/failing", lambda answer: answer.code == 404)
-    await drain.until("left to whoever answers an EvictionRequest: shop/machine")
+    await drain.until("waiting for the responder to an EvictionRequest: shop/machine")
     assert await fleet.left() == ["machine"], "a pod whose responder is at work was evicted"
     (await fleet.api.delete(f"{fleet.pods}/machine")).expect(200)
     assert await drain.ended() == 0, f"{drain.out}\n{fleet.last_words()}"

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from kube_fairlead.agent.shutdown.pod_runtime import OnExit, RunningPod
-from kube_fairlead.agent.shutdown.state_file import Machine
+from kube_fairlead.agent.shutdown.state_file import Boot
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
 from kube_fairlead_lab.hollow import Kubelet
@@ -26,7 +26,7 @@ class HollowMachine:
         self.kubelet = kubelet
         self.listener = _ShutdownListener()
         self.runtime = _Runtime(kubelet, clock)
-        self.identity = Machine(kubelet.boot_id, clock.now())
+        self.identity = Boot(kubelet.boot_id, clock.now())
 
     def go_down(self) -> None:
         """Announce a shutdown, as `systemctl poweroff` does."""
@@ -60,7 +60,7 @@ class _ShutdownListener:
         del needed_seconds  # a hollow machine waits without a limit
         yield
 
-    async def next_word(self) -> bool:
+    async def next_announcement(self) -> bool:
         return await self.words.get()
 
     async def release(self) -> None:

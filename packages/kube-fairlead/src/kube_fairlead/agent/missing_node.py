@@ -1,4 +1,4 @@
-"""Telling that the node is not there. An agent goes on waiting for it; whoever mistyped a name should hear of it."""
+"""Warn that the node of the agent does not exist. The agent waits for it; the name may be mistyped."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ _log = logs.get_logger(__name__)
 
 
 class NodeObserver(Protocol):
-    """Somebody who follows the node anyway."""
+    """A component that watches the node."""
 
     @property
     def node_is_missing(self) -> bool:
-        """Whether the API server has no such node, as far as is known."""
+        """Whether the API server has no such node, as far as the watch shows."""
         ...
 
 
-async def warn_while_missing(follower: NodeObserver, node_name: str, clock: Clock) -> None:
-    """Warn when there is no such node, and again seldom; say so when it has come. Until cancelled."""
-    told_at: float | None = None
+async def warn_while_missing(observer: NodeObserver, node_name: str, clock: Clock) -> None:
+    """Log a warning while the node does not exist, repeated rarely, and log when it registers. Runs until cancelled."""
+    warned_at: float | None = None
     while True:
         await clock.sleep(_LOOK_SECONDS)
-        if follower.node_is_missing:
-            if told_at is None or clock.monotonic() - told_at >= _AGAIN_SECONDS:
+        if observer.node_is_missing:
+            if warned_at is None or clock.monotonic() - warned_at >= _AGAIN_SECONDS:
                 _log.warning(
-                    "there is no such node: this agent has nothing to do until it registers; "
-                    "if the name is wrong, --node-name says another",
+                    "node does not exist; the agent waits until it registers (--node-name sets another name)",
                     node=node_name,
                 )
-                told_at = clock.monotonic()
-        elif told_at is not None:
-            _log.info("the node is there now", node=node_name)
-            told_at = None
+                warned_at = clock.monotonic()
+        elif warned_at is not None:
+            _log.info("node registered", node=node_name)
+            warned_at = None

@@ -1,4 +1,4 @@
-"""Saying on the Node which cloud it runs on, for a node whose cloud gives it no providerID. A kubelet cannot."""
+"""Annotate the Node with its cloud, for a node whose cloud sets no providerID. The kubelet cannot do that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logs.get_logger(__name__)
 
 
 async def annotate_platform(client: Client, node_name: str, platform: str) -> None:
-    """Keep the annotation as it should be until cancelled, whenever the node is there."""
+    """Set the annotation whenever the node exists and lacks it. Runs until cancelled."""
     wake = asyncio.Event()
     informer = Informer(client.of(Node, keep=False), field_selector=f"metadata.name={node_name}")
     informer.add_handler(Handler(on_add=lambda _node: wake.set(), on_update=lambda _old, _new: wake.set()))
@@ -36,14 +36,14 @@ async def annotate_platform(client: Client, node_name: str, platform: str) -> No
             if node is None or node.metadata.annotations.get(ANNOTATION_PLATFORM) == platform:
                 continue
             try:
-                await _mark(client, node, platform)
+                await _annotate(client, node, platform)
                 delays.reset()
             except (api_errors.ApiError, client_errors.ClientError) as error:
-                _log.warning("cannot say which platform the node is on", platform=platform, error=str(error))
+                _log.warning("cannot annotate the node's platform", platform=platform, error=str(error))
                 await client.clock.sleep(next(delays))
                 wake.set()
 
 
-async def _mark(client: Client, node: Node, platform: str) -> None:
+async def _annotate(client: Client, node: Node, platform: str) -> None:
     body = {"metadata": {"uid": node.uid, "annotations": {ANNOTATION_PLATFORM: platform}}}
     await client.of(Node).patch(node.name, MergePatch(body))

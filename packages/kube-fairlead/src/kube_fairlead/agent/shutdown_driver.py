@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kube_fairlead.agent.agent import Agent
-from kube_fairlead.agent.shutdown.state_file import Machine, ShutdownState
+from kube_fairlead.agent.shutdown.state_file import Boot, ShutdownState
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition
@@ -35,7 +35,7 @@ from kube_fairlead.driverapi.memory_channel import MemoryChannel
 from kube_fairlead.driverapi.messages import OfferedTransition, Progress, Reached, Work
 from kube_fairlead.lifecycle import claims, shutdown_events
 from kube_fairlead.lifecycle.facts import DriverTraits
-from kube_fairlead.lifecycle.shutdown_recovery import WORDS_CALLED_OFF, WORDS_CAME_BACK, Witness
+from kube_fairlead.lifecycle.shutdown_recovery import MESSAGE_CANCELLED, MESSAGE_REBOOTED, ShutdownEvidence
 
 __all__ = ["NotYet", "ShutdownDriver"]
 
@@ -58,17 +58,17 @@ class _Shutdown:
 class ShutdownDriver:
     """The driver of one agent, and the agent's requests to its claimant.
 
-    Raises (`request`, `check_settled`, `witness`): what the client raises when the server cannot be reached.
+    Raises (`request`, `check_settled`, `evidence`): what the client raises when the server cannot be reached.
     """
 
-    def __init__(self, client: Client, agent: Agent, machine: Machine) -> None:
+    def __init__(self, client: Client, agent: Agent, boot: Boot) -> None:
         once = client.with_retry(retry.NEVER)
         self._events = once.of(LifecycleEvent)
         self._nodes = once.of(Node)
         self._transitions = once.of(LifecycleTransition)
         self._clock = client.clock
         self._agent = agent
-        self._machine = machine
+        self._boot = boot
         self._node_name = agent.options.node_name
         self._current: _Shutdown | None = None
         self._is_registered = False
@@ -143,14 +143,14 @@ class ShutdownDriver:
             if shutdown_events.is_unsettled(event):
                 raise NotYet(f"event {event.name} is {event.claim_status}")
 
-    async def witness(self) -> Witness | None:
+    async def evidence(self) -> ShutdownEvidence | None:
         """What a claimed event contains about a shutdown, for an agent that starts."""
         own = claims.node_claimant(self._node_name)
         for event in await self._list():
             status = event.status
             if event.claim_status is ClaimStatus.CLAIMED and status.claimed_by == own:
                 otherwise = status.claim_time or event.metadata.creation_timestamp
-                return shutdown_events.witness(status.options, otherwise)
+                return shutdown_events.evidence(status.options, otherwise)
         return None
 
     # ---- for the claimant
@@ -162,25 +162,25 @@ class ShutdownDriver:
 
     async def start(self, work: Work) -> Reached:
         """The machine goes down already: nothing is left to start."""
-        self._witness_of(work)
+        self._evidence_of(work)
         return Reached(state=work.start, node_name=work.node_name)
 
     async def end(self, work: Work, on_progress: Callable[[Progress], None]) -> Reached:
         """Wait until the shutdown is over, or answer for an earlier one."""
         del on_progress
-        witness, current = self._witness_of(work), self._current
+        evidence, current = self._evidence_of(work), self._current
         if current is not None and current.event_name == work.event_name:
             current.is_claimed.set()
             await current.is_over.wait()
-        if witness.is_of_boot(self._machine.boot_id, self._machine.booted_at):
-            raise DriverRefused(WORDS_CALLED_OFF)
-        return Reached(state=work.end, node_name=work.node_name, message=WORDS_CAME_BACK)
+        if evidence.is_of_boot(self._boot.boot_id, self._boot.booted_at):
+            raise DriverRefused(MESSAGE_CANCELLED)
+        return Reached(state=work.end, node_name=work.node_name, message=MESSAGE_REBOOTED)
 
-    def _witness_of(self, work: Work) -> Witness:
-        witness = shutdown_events.witness(work.options)
-        if witness is None:
+    def _evidence_of(self, work: Work) -> ShutdownEvidence:
+        evidence = shutdown_events.evidence(work.options)
+        if evidence is None:
             raise DriverRefused("only the agent of a node creates the event of a shutdown")
-        return witness
+        return evidence
 
     # ---- requests
 

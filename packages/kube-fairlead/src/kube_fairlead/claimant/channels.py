@@ -1,4 +1,4 @@
-"""How the sockets of drivers are called."""
+"""How the claimant calls the sockets of drivers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["GrpcChannels"]
 
 
 class GrpcChannels:
-    """Sockets are called by gRPC."""
+    """Calls sockets by gRPC."""
 
     def registration(self, path: str) -> RegistrationChannel:
-        """To a plugin that registers."""
+        """Return a channel to a plugin that registers."""
         return GrpcRegistrationChannel(path)
 
     def driver(self, path: str) -> DriverChannel:
-        """To a driver."""
+        """Return a channel to a driver."""
         return GrpcDriverChannel(path)

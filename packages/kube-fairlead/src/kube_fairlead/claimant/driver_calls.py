@@ -19,7 +19,7 @@ from kube_fairlead.claimant.driver_probe import DriverProbe
 from kube_fairlead.driverapi.errors import DriverError, DriverGone
 from kube_fairlead.driverapi.messages import Progress, Reached, Work
 from kube_fairlead.lifecycle import invariants
-from kube_fairlead.lifecycle.facts import IDLE, Calling, Ended, Offer, Refused, Run, Settings, Silence, Started
+from kube_fairlead.lifecycle.facts import IDLE, Calling, Ended, Offer, Refused, Run, Settings, Started, Unreachable
 
 __all__ = ["DriverCalls", "Step"]
 
@@ -95,7 +95,7 @@ class DriverCalls:
         self._tasks = tasks.TaskSet("execution")
 
     def ask(self, offer: Offer) -> None:
-        """Probe a driver. The result will be in `unasked`, or in the directory's silences."""
+        """Probe a driver. The result will be in `unasked`, or in the directory's unreachable."""
         self.asked[offer] = None
         self._tasks.start(self._ask(offer), name=f"ask/{offer[0]}")
 
@@ -108,7 +108,7 @@ class DriverCalls:
     async def _ask(self, offer: Offer) -> None:
         try:
             for registration in self._directory.able_to(*offer):
-                if await self._probe.ask(registration):
+                if await self._probe.probe(registration):
                     self._answered[offer] = self._clock.monotonic()
                     break
         finally:
@@ -123,7 +123,7 @@ class DriverCalls:
         self._answered.clear()
         # The driver stays unreachable until this call has lasted long enough.
         lost_at = event.status.driver_unreachable_time
-        self.runs[event.uid] = Calling() if lost_at is None else Calling(Silence(lost_at, ""))
+        self.runs[event.uid] = Calling() if lost_at is None else Calling(Unreachable(lost_at, ""))
         task = self._tasks.start(self._run(event, step, deadline), name=f"{step}/{event.name}")
         self._calls[event.uid] = task
         task.add_done_callback(lambda ended: self._ended(event.uid, ended))
@@ -182,7 +182,7 @@ class DriverCalls:
                 except DriverGone as error:
                     trust.lost(self._clock.monotonic() - called)
                     _log.info("driver disconnected, retrying", event=event.name, step=step, error=str(error))
-                    self._directory.silent(registration, Silence(self._clock.now(), str(error)))
+                    self._directory.mark_unreachable(registration, Unreachable(self._clock.now(), str(error)))
                     self._unreachable(event.uid, str(error))
                     await self._clock.sleep(next(delays))
                 except DriverError as error:
@@ -190,8 +190,8 @@ class DriverCalls:
                 else:
                     return self._judged(reached, step, work)
             if not self._directory.able_to(driver, work.start, work.end):
-                silence = self._directory.silences().get(driver)
-                self._unreachable(event.uid, "it is no longer registered" if silence is None else silence.error)
+                unreachable = self._directory.unreachable().get(driver)
+                self._unreachable(event.uid, "it is no longer registered" if unreachable is None else unreachable.error)
                 await self._directory_changes()
 
     @contextlib.asynccontextmanager
@@ -214,10 +214,10 @@ class DriverCalls:
     def _unreachable(self, uid: str, error: str) -> None:
         """No driver can be called. The time counts from the first failure."""
         run = self.runs.get(uid)
-        known = run.silence if isinstance(run, Calling) else None
-        silence = Silence(self._clock.now() if known is None else known.since, error)
-        if silence != known:
-            self.runs[uid] = Calling(silence)
+        known = run.unreachable if isinstance(run, Calling) else None
+        unreachable = Unreachable(self._clock.now() if known is None else known.since, error)
+        if unreachable != known:
+            self.runs[uid] = Calling(unreachable)
             self._on_change()
 
     async def _call_once(

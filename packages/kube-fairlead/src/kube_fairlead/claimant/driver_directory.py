@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kube_fairlead.driverapi.channels import DriverChannel
 from kube_fairlead.driverapi.messages import OfferedTransition
 from kube_fairlead.lifecycle.claims import Drivers
-from kube_fairlead.lifecycle.facts import DriverTraits, Silence
+from kube_fairlead.lifecycle.facts import DriverTraits, Unreachable
 
 __all__ = ["DriverDirectory", "Registration"]
 
@@ -33,7 +33,7 @@ class DriverDirectory:
 
     def __init__(self) -> None:
         self._registrations: list[Registration] = []  # the oldest first
-        self._silences: dict[Registration, Silence] = {}  # of those that do not answer
+        self._unreachable: dict[Registration, Unreachable] = {}  # of those that do not answer
         self._listeners: list[Callable[[], None]] = []
         self._traits: dict[str, DriverTraits] = {}
 
@@ -50,35 +50,37 @@ class DriverDirectory:
     def remove(self, registration: Registration) -> None:
         """Remove a registration. Calls in progress continue."""
         self._registrations.remove(registration)
-        self._silences.pop(registration, None)
+        self._unreachable.pop(registration, None)
         self._notify()
 
-    def silent(self, registration: Registration, silence: Silence) -> None:
+    def mark_unreachable(self, registration: Registration, unreachable: Unreachable) -> None:
         """Mark a registration as unreachable: it is not called until it answers. The time of the first report stays."""
         if registration not in self._registrations:
             return
-        known = self._silences.get(registration)
-        self._silences[registration] = silence = Silence(known.since if known else silence.since, silence.error)
-        if silence != known:
+        known = self._unreachable.get(registration)
+        self._unreachable[registration] = unreachable = Unreachable(
+            known.since if known else unreachable.since, unreachable.error
+        )
+        if unreachable != known:
             self._notify()
 
     def answered(self, registration: Registration) -> None:
         """Mark a registration as reachable."""
-        if self._silences.pop(registration, None) is not None:
+        if self._unreachable.pop(registration, None) is not None:
             self._notify()
 
     @property
-    def mute(self) -> Sequence[Registration]:
+    def unresponsive(self) -> Sequence[Registration]:
         """The registrations that do not answer, the oldest first."""
-        return [one for one in self._registrations if one in self._silences]
+        return [one for one in self._registrations if one in self._unreachable]
 
-    def silences(self) -> Mapping[str, Silence]:
+    def unreachable(self) -> Mapping[str, Unreachable]:
         """The drivers without a registration that answers: since when, and the last error."""
-        reachable = {one.driver for one in self._registrations if one not in self._silences}
-        found: dict[str, Silence] = {}
-        for one in self.mute:
+        reachable = {one.driver for one in self._registrations if one not in self._unreachable}
+        found: dict[str, Unreachable] = {}
+        for one in self.unresponsive:
             if one.driver not in reachable:
-                found.setdefault(one.driver, self._silences[one])
+                found.setdefault(one.driver, self._unreachable[one])
         return found
 
     def of_driver(self, driver: str) -> Sequence[Registration]:
@@ -87,13 +89,13 @@ class DriverDirectory:
 
     def able_to(self, driver: str, start: str, end: str) -> Sequence[Registration]:
         """The registrations of one driver that answer and offer such a transition, the newest first."""
-        return [one for one in self.of_driver(driver) if one not in self._silences and one.covers(start, end)]
+        return [one for one in self.of_driver(driver) if one not in self._unreachable and one.covers(start, end)]
 
     def drivers(self) -> Drivers:
         """The offers of each driver, without the registrations that do not answer."""
         covered: dict[str, set[tuple[str, str]]] = {}
         for one in self._registrations:
-            if one in self._silences:
+            if one in self._unreachable:
                 continue
             pairs = covered.setdefault(one.driver, set())
             pairs.update((offered.start, offered.end) for offered in one.transitions)

@@ -1,4 +1,4 @@
-"""What drivers say of their progress, as the API accepts it: cut where it is too much."""
+"""Convert the progress that drivers report, cut to the limits of the API."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["pods_of", "progress_of"]
 
 
 def progress_of(report: messages.Progress) -> Progress:
-    """How far it has come."""
+    """Return the progress of a report."""
     return Progress(done=report.done, total=report.total, unit=report.unit[:63])
 
 
 def pods_of(report: messages.Progress) -> tuple[PodOutcome, ...]:
-    """The pods that it has to move."""
+    """Return the pods of a report."""
     return tuple(
         PodOutcome(
             namespace=one.namespace[:63],

@@ -146,7 +146,7 @@ class Engine:
             delay = next(self._delays)
             _log.warning("step failed, retrying", error=str(error) or "timed out", in_seconds=delay)
             return self._clock.now() + dt.timedelta(seconds=delay)
-        if self._precedence is None and claims.is_in_the_way(self._view.events, self.claimant):
+        if self._precedence is None and claims.blocks_other_claimant(self._view.events, self.claimant):
             _log.info("stepping down: another claimant needs the lease for its claim")
             self._step_down()
         if not self._refused:
@@ -293,7 +293,7 @@ class Engine:
                 self._reporter.started(event, self._view.node)
             case steps.NoteDriver(status):
                 await self._writer.write_status(event, status)
-                self._reporter.contact(event, self._view.node, status)
+                self._reporter.driver_reachability(event, self._view.node, status)
             case steps.EndDriver():
                 self._calls.call(event, "end", deadline=self._facts().deadline_for_driver(event))
             case steps.Finish(status):
@@ -328,8 +328,8 @@ class Engine:
         try:
             await self._writer.write_record(event, entry)
         except api_errors.ApiError as error:
-            hurry = self._precedence is not None
-            if not records.may_go_without(event, error.code, self._clock.now(), hurry=hurry):
+            urgent = self._precedence is not None
+            if not records.may_release_without_record(event, error.code, self._clock.now(), urgent=urgent):
                 raise
             _log.error("event released without a record", event=event.name, error=str(error))
             self._reporter.unrecorded(event, self._view.node, str(error))
@@ -394,7 +394,7 @@ class Engine:
             events=tuple(self._view.events),
             transitions=self._view.transitions,
             drivers=self._directory.drivers(),
-            silences=self._directory.silences(),
+            unreachable=self._directory.unreachable(),
             unasked=self._calls.unasked(),
             asked=frozenset(self._calls.asked),
             drivers_known_at=time_of_day(self._drivers_known_at),

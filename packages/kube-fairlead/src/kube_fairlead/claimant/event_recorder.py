@@ -1,4 +1,4 @@
-"""Telling people and machines what happens: Kubernetes Events on the Node and the LifecycleEvent, and metrics."""
+"""Record the steps of events: Kubernetes Events on the Node and the LifecycleEvent, and metrics."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _RUN_BUCKETS = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 4
 
 
 class ClaimEventRecorder:
-    """What the engine reports, in one place. No call waits or fails."""
+    """Records what the engine does. No call waits or fails."""
 
     def __init__(self, recorder: EventRecorder, metrics: Metrics) -> None:
         self._recorder = recorder
         self._claims = metrics.counter("fairlead_lifecycle_claims_total", "Events claimed.", ["driver"])
         self._claim_seconds = metrics.histogram(
             "fairlead_lifecycle_claim_duration_seconds",
-            "From the creation of an event, in whole seconds, to its claim.",
+            "Seconds from the creation of an event, which is in whole seconds, to its claim.",
             buckets=_CLAIM_BUCKETS,
         )
         self._finished = metrics.counter(
@@ -32,17 +32,17 @@ class ClaimEventRecorder:
         )
         self._run_seconds = metrics.histogram(
             "fairlead_lifecycle_transition_duration_seconds",
-            "From the claim of an event to its terminal status.",
+            "Seconds from the claim of an event to its terminal status.",
             ["status"],
             buckets=_RUN_BUCKETS,
         )
         self._failures = metrics.counter(
-            "fairlead_lifecycle_step_failures_total", "Steps that failed and are tried again.", ["step"]
+            "fairlead_lifecycle_step_failures_total", "Steps that failed and are retried.", ["step"]
         )
 
     def waiting(self, event: LifecycleEvent, node: Node | None, why: str, *, for_its_turn: bool) -> None:
         """An event cannot be claimed yet."""
-        self._tell(event, node, "WaitingForTurn" if for_its_turn else "WaitingForDriver", why)
+        self._record(event, node, "WaitingForTurn" if for_its_turn else "WaitingForDriver", why)
 
     def claimed(self, event: LifecycleEvent, node: Node | None, now: dt.datetime) -> None:
         """A claim is stored."""
@@ -52,19 +52,19 @@ class ClaimEventRecorder:
             self._claim_seconds.observe(max(0.0, (now - event.metadata.creation_timestamp).total_seconds()))
         until = f", to be complete by {status.sla:%Y-%m-%dT%H:%M:%SZ}" if status.sla is not None else ""
         name = event.spec.transition_name
-        self._tell(event, node, "Claimed", f"Claimed for transition {name} by driver {status.driver}{until}")
+        self._record(event, node, "Claimed", f"Claimed for transition {name} by driver {status.driver}{until}")
 
     def started(self, event: LifecycleEvent, node: Node | None) -> None:
         """The start state is reached."""
         state = event.status.transition.start if event.status.transition else ""
-        self._tell(event, node, "TransitionStarted", f"Transition {event.spec.transition_name} reached {state}")
+        self._record(event, node, "TransitionStarted", f"Transition {event.spec.transition_name} reached {state}")
 
-    def contact(self, event: LifecycleEvent, node: Node | None, status: LifecycleEventStatus) -> None:
-        """The driver of a claimed event is out of reach, or answers again."""
+    def driver_reachability(self, event: LifecycleEvent, node: Node | None, status: LifecycleEventStatus) -> None:
+        """The driver of a claimed event became unreachable, or reachable again."""
         if status.driver_unreachable_time is not None:
-            self._tell(event, node, "DriverUnreachable", status.message, kind="Warning")
+            self._record(event, node, "DriverUnreachable", status.message, kind="Warning")
         else:
-            self._tell(event, node, "DriverReachable", f"Driver {status.driver} answers again")
+            self._record(event, node, "DriverReachable", f"Driver {status.driver} is reachable again")
 
     def finished(self, event: LifecycleEvent, node: Node | None, now: dt.datetime) -> None:
         """A terminal status is stored."""
@@ -77,17 +77,17 @@ class ClaimEventRecorder:
         state = f" reached {status.transition.end}" if good and status.transition else ""
         name = event.spec.transition_name
         note = f"Transition {name}{state}" if good else f"Transition {name}: {status.message}"
-        self._tell(event, node, f"Transition{status.claim_status}", note, kind="Normal" if good else "Warning")
+        self._record(event, node, f"Transition{status.claim_status}", note, kind="Normal" if good else "Warning")
 
     def unrecorded(self, event: LifecycleEvent, node: Node | None, why: str) -> None:
-        """An event is released though the server refuses its record."""
-        self._tell(event, node, "RecordNotWritten", f"What it came to is not recorded: {why}", kind="Warning")
+        """The finalizer of an event is removed although the server rejects its record."""
+        self._record(event, node, "RecordNotWritten", f"Its result is not recorded: {why}", kind="Warning")
 
     def failed_step(self, step: str) -> None:
-        """A step failed and will be tried again."""
+        """A step failed and will be retried."""
         self._failures.labels(step=step).inc()
 
-    def _tell(
+    def _record(
         self,
         event: LifecycleEvent,
         node: Node | None,

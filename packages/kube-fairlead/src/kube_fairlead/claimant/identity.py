@@ -1,8 +1,8 @@
-"""Who holds a node's Lease: a name that outlives a restart of the claimant, and that no second one has.
+"""The holder identity of a claimant: it survives a restart, and no other process has it.
 
-A claimant that was killed must be able to go on at once, and not only when its Lease has expired. So its name is kept
-in a file, and belongs to whichever process holds the lock beside it. A second claimant on the same machine waits for
-that lock; one on another machine has another name, and waits for the Lease.
+A restarted claimant must resume at once, without waiting until its own Lease expires. The identity is therefore stored
+in a file, and belongs to the process that holds the lock beside it. A second claimant on the same machine waits for
+that lock; one on another machine has another identity, and waits for the Lease.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _log = logs.get_logger(__name__)
 
 @contextlib.asynccontextmanager
 async def held_identity(folder: Path, stem: str, name: str, *, ids: Ids, clock: Clock) -> AsyncIterator[str]:
-    """Wait until this process is the only one of its kind on this machine; the name that it then has.
+    """Wait for the lock of the identity, and hold it for the time of the block. Yields the identity.
 
     Args:
-        folder: where the name is kept, in files that begin with `stem`.
-        stem: what kind that is.
-        name: what the name begins with.
-        ids: for the rest of it.
-        clock: to wait by.
+        folder: the folder of the identity's files.
+        stem: the prefix of their names.
+        name: the prefix of the identity.
+        ids: creates the rest of the identity.
+        clock: for the wait.
     """
     lock = _try_lock(folder, stem)
     if lock is None:
-        _log.warning("another one runs on this machine; standing by", name=name)
+        _log.warning("another process has this identity; waiting for its lock", name=name)
     while lock is None:
         await clock.sleep(_RETRY_SECONDS)
         lock = _try_lock(folder, stem)
     with lock:
-        yield f"{name}_{_kept(folder / f'{stem}.id', ids)}"
+        yield f"{name}_{_stored_id(folder / f'{stem}.id', ids)}"
 
 
 def _try_lock(folder: Path, stem: str) -> files.FileLock | None:
@@ -51,7 +51,7 @@ def _try_lock(folder: Path, stem: str) -> files.FileLock | None:
         return None
 
 
-def _kept(path: Path, ids: Ids) -> str:
+def _stored_id(path: Path, ids: Ids) -> str:
     try:
         known = path.read_text(encoding="ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):

@@ -24,7 +24,7 @@ _log = logs.get_logger(__name__)
 
 
 class LeaseNamespace:
-    """Sees that the namespace is there: creates it where it may, and says so where it may not and it is missing."""
+    """Creates the namespace, or reports that it is missing and cannot be created."""
 
     def __init__(self, client: Client, recorder: EventRecorder) -> None:
         self._client = client
@@ -32,19 +32,19 @@ class LeaseNamespace:
         self._problem = ""
 
     def verdict(self) -> Verdict:
-        """For the page of readiness: without the namespace no Lease is held, and nothing is claimed."""
+        """Return the readiness: without the namespace the claimant holds no Lease and claims nothing."""
         return Verdict(is_ok=False, note=self._problem) if self._problem else OK
 
     async def run(self) -> None:
-        """Return when the namespace is there, or when this account may not even look."""
+        """Return when the namespace exists, or when this account may neither create nor read it."""
         delays = _RETRY.delays(self._client.randomness)
-        while not await self._is_settled():
+        while not await self._exists_or_unknown():
             await self._client.clock.sleep(next(delays))
         if self._problem:
-            _log.info("namespace of the node leases found", namespace=NAMESPACE_NODE_LEASE)
+            _log.info("Lease namespace found", namespace=NAMESPACE_NODE_LEASE)
         self._problem = ""
 
-    async def _is_settled(self) -> bool:
+    async def _exists_or_unknown(self) -> bool:
         namespaces = self._client.of(Namespace)
         wanted = Namespace(metadata=ObjectMeta(name=NAMESPACE_NODE_LEASE))
         try:
@@ -57,16 +57,16 @@ class LeaseNamespace:
             try:
                 await namespaces.get(NAMESPACE_NODE_LEASE)
             except api_errors.NotFound:
-                self._tell(wanted, str(refusal))
+                self._record_missing(wanted, str(refusal))
                 return False
             except (api_errors.ApiError, client_errors.ClientError) as error:
-                # An account that may neither create nor read it hears of it when it writes the Lease.
+                # Without the right to read it, a missing namespace is reported by the write of the Lease.
                 return not retry_watch.is_transient(error)
         return True
 
-    def _tell(self, wanted: Namespace, refusal: str) -> None:
+    def _record_missing(self, wanted: Namespace, refusal: str) -> None:
         if self._problem:
             return
         self._problem = f"namespace {NAMESPACE_NODE_LEASE} is missing and cannot be created: {refusal}"
-        _log.error("namespace of the node leases is missing", namespace=NAMESPACE_NODE_LEASE, error=refusal)
+        _log.error("Lease namespace missing", namespace=NAMESPACE_NODE_LEASE, error=refusal)
         self._recorder.event(wanted, reason="LeaseNamespaceMissing", note=self._problem, type="Warning")

@@ -1,4 +1,4 @@
-"""The Lease of a node goes with the node, as the kubelet's own does."""
+"""Set the Node as the owner of its Lease, as the kubelet does for its own Lease."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from kube_fairlead.client import errors as client_errors
 from kube_fairlead.client.client import Client
 from kube_fairlead.election import NotLeading
 
-__all__ = ["tie_to_node"]
+__all__ = ["set_owner_reference"]
 
-# The holder renews its Lease meanwhile; twice in a row it hardly does.
+# A renewal may conflict with the write; several in a row are unlikely.
 _ATTEMPTS: Final = 5
 
 _log = logs.get_logger(__name__)
 
 
-async def tie_to_node(client: Client, node_name: str) -> None:
-    """Name the node as the owner of its Lease, so that both are collected together. For whoever holds it, once a term.
+async def set_owner_reference(client: Client, node_name: str) -> None:
+    """Set the Node as owner of its Lease, so that the garbage collector deletes both. Called once per term.
 
-    Nothing depends on it: where it is not possible, a Lease is left behind when its node goes, and no more.
+    A failure is only logged: the Lease then remains when the Node is deleted.
     """
     for _ in range(_ATTEMPTS):
         try:
-            await _tie(client, node_name)
+            await _set_owner_once(client, node_name)
         except api_errors.Conflict:
             continue
         except (api_errors.ApiError, client_errors.ClientError, NotLeading) as error:
-            _log.debug("the lease of the node has no owner", node=node_name, error=str(error))
+            _log.debug("cannot set the owner of the node's Lease", node=node_name, error=str(error))
         return
 
 
-async def _tie(client: Client, node_name: str) -> None:
+async def _set_owner_once(client: Client, node_name: str) -> None:
     node = await client.of(Node).get(node_name)
     leases = client.of(Lease)
     lease = await leases.get(node_name, namespace=NAMESPACE_NODE_LEASE)

@@ -108,7 +108,7 @@ class LeasedEngine:
         try:
             async with tasks.TaskScope(term.owner, on_exit=tasks.OnExit.CANCEL) as scope:
                 scope.start(engine.run(), name="engine")
-                scope.start(lease_owner.tie_to_node(client, self.node_name), name="lease")
+                scope.start(lease_owner.set_owner_reference(client, self.node_name), name="lease")
                 await term.stopping.wait()
         finally:
             self.engine = None

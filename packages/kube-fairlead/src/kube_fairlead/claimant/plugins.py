@@ -1,8 +1,8 @@
-"""The registry of drivers, with the order, timeouts, pauses and words of the kubelet's plugin manager.
+"""The registry of drivers, with the order, timeouts, backoff and messages of the kubelet's plugin manager.
 
-For each socket in the folder, one task: dial and GetInfo, validate, ask for the transitions and publish them, register,
-notify. A failure is told to the plugin and tried again, later each time. A socket that goes, or is created anew, takes
-its registration with it; a process that dies without removing its socket does not.
+For each socket in the folder, one task: connect and GetInfo, validate, read the transitions and publish them, register,
+notify. A failure is reported to the plugin and retried with backoff. When a socket is removed or created again, its
+registration ends. A process that dies without removing its socket stays registered.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go,
     k8s.io/kubernetes@v1.36.4/pkg/kubelet/pluginmanager/operationexecutor/operation_executor.go,
@@ -33,7 +33,7 @@ from kube_fairlead.driverapi.messages import OfferedTransition, PluginInfo
 
 __all__ = ["Channels", "PluginRegistry"]
 
-_INFO_SECONDS: Final = 10.0 + 1.0  # to dial, and to answer
+_INFO_SECONDS: Final = 10.0 + 1.0  # to connect, and to respond
 _NOTIFY_SECONDS: Final = 5.0
 _TRANSITIONS_SECONDS: Final = 45.0
 _BACKOFF: Final = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=122.0, jitter=0.0)
@@ -43,33 +43,33 @@ _log = logs.get_logger(__name__)
 
 
 class Channels(Protocol):
-    """How sockets are called: gRPC, or something simpler in a test."""
+    """How the registry calls sockets: by gRPC, or in memory in a test."""
 
     def registration(self, path: str) -> RegistrationChannel:
-        """To a plugin that registers."""
+        """Return a channel to a plugin that registers."""
         ...
 
     def driver(self, path: str) -> DriverChannel:
-        """To a driver."""
+        """Return a channel to a driver."""
         ...
 
 
-class _Refused(Exception):
-    """Raised when a plugin is not registered, with what it is told."""
+class _RegistrationFailed(Exception):
+    """Raised when a plugin is not registered; the message is sent to the plugin."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Attempt:
+class _SocketTask:
     file: SocketFile
     task: asyncio.Task[None]
 
 
 class PluginRegistry:
-    """Keeps the directory like the folder.
+    """Registers a driver for each socket in the folder.
 
     Invariants:
-    1. One task per socket; it ends, and its registration with it, before another begins for the same path.
-    2. A driver is in the directory only while its transitions are published and it was told that it is registered.
+    1. One task per socket; it and its registration end before another task begins for the same path.
+    2. A driver is in the directory only while its transitions are published and it was notified of its registration.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class PluginRegistry:
         self._clock = clock
         self._randomness = randomness
         self._on_registered = on_registered
-        self._attempts: dict[str, _Attempt] = {}
+        self._tasks: dict[str, _SocketTask] = {}
         self._endpoints: set[str] = set()
         self._plugins = metrics.gauge(
             "fairlead_plugin_manager_total_plugins",
@@ -102,7 +102,7 @@ class PluginRegistry:
         )
 
     async def run(self) -> None:
-        """Follow the folder until cancelled."""
+        """Follow the folder. Runs until cancelled."""
         async with (
             tasks.TaskScope("plugins", on_exit=tasks.OnExit.CANCEL) as scope,
             contextlib.aclosing(self._folder.changes()) as changes,
@@ -113,18 +113,18 @@ class PluginRegistry:
     async def _reconcile(self, files: list[SocketFile], scope: tasks.TaskScope) -> None:
         present = {str(file.path): file for file in files}
         # Unregistrations come before registrations, as in the kubelet.
-        for path, attempt in list(self._attempts.items()):
-            if present.get(path) != attempt.file:
-                del self._attempts[path]
-                await tasks.cancel_and_wait(attempt.task)
+        for path, running in list(self._tasks.items()):
+            if present.get(path) != running.file:
+                del self._tasks[path]
+                await tasks.cancel_and_wait(running.task)
                 self._plugins.labels(socket_path=path, state="desired_state_of_world").set(0)
         for path, file in present.items():
-            if path not in self._attempts:
+            if path not in self._tasks:
                 self._plugins.labels(socket_path=path, state="desired_state_of_world").set(1)
-                self._attempts[path] = _Attempt(file, scope.start(self._look_after(file), name=path))
+                self._tasks[path] = _SocketTask(file, scope.start(self._manage(file), name=path))
 
-    async def _look_after(self, file: SocketFile) -> None:
-        """Register what listens on a socket, and keep it registered until this is cancelled."""
+    async def _manage(self, file: SocketFile) -> None:
+        """Register the plugin of a socket, and keep it registered until cancelled."""
         delays = _BACKOFF.delays(self._randomness)
         path = str(file.path)
         log = _log.bind(socket=path)
@@ -135,10 +135,10 @@ class PluginRegistry:
                     log.info("driver registered", driver=registration.driver, endpoint=registration.endpoint)
                     self._on_registered(registration.driver)
                     await asyncio.Event().wait()
-            except _Refused as refusal:
+            except _RegistrationFailed as failure:
                 delay = next(delays)
-                log.warning("driver not registered", error=str(refusal), again_in_seconds=delay)
-                await self._tell(channel, str(refusal))
+                log.warning("driver not registered", error=str(failure), again_in_seconds=delay)
+                await self._notify_failure(channel, str(failure))
                 await self._clock.sleep(delay)
 
     @contextlib.asynccontextmanager
@@ -146,7 +146,7 @@ class PluginRegistry:
         path = str(file.path)
         info = await self._get_info(channel)
         if info.type != contracts.PLUGIN_TYPE:
-            raise _Refused(f"no handler registered for plugin type: {info.type} at socket {path}")
+            raise _RegistrationFailed(f"no handler registered for plugin type: {info.type} at socket {path}")
         endpoint = info.endpoint or path
         self._validate(info, endpoint, file.owner)
         self._endpoints.add(endpoint)
@@ -156,13 +156,13 @@ class PluginRegistry:
             registration = Registration(
                 driver=info.name, endpoint=endpoint, owner=file.owner, channel=driver, transitions=transitions
             )
-            # It may only be called when it knows that it is registered, and it may be gone by now.
+            # A driver must be notified before it is called. The notification also shows that it still runs.
             await self._notify(channel)
             self._validate_owner(info.name, file.owner)
             self._directory.add(registration)
             self._plugins.labels(socket_path=path, state="actual_state_of_world").set(1)
             try:
-                with self._publisher.keeping(info.name, transitions):
+                with self._publisher.kept_published(info.name, transitions):
                     yield registration
             finally:
                 self._directory.remove(registration)
@@ -175,44 +175,49 @@ class PluginRegistry:
             async with self._clock.timeout(_INFO_SECONDS):
                 return await channel.get_info()
         except (DriverError, TimeoutError) as error:
-            raise _Refused(f"failed to get plugin info: {_words(error)}") from error
+            raise _RegistrationFailed(f"failed to get plugin info: {_error_text(error)}") from error
 
     def _validate(self, info: PluginInfo, endpoint: str, owner: int) -> None:
-        def refuse(problem: str) -> _Refused:
-            return _Refused(f"plugin validation failed with err: {problem}")
+        def invalid(problem: str) -> _RegistrationFailed:
+            return _RegistrationFailed(f"plugin validation failed with err: {problem}")
 
         if problems := names.qualified_name(info.name):
-            raise refuse(f"driver name {info.name[:80]!r}: {'; '.join(problems)}")
+            raise invalid(f"driver name {info.name[:80]!r}: {'; '.join(problems)}")
         if info.name == reserved.DRIVER_SHUTDOWN:
-            raise refuse(f"driver name {info.name} is reserved")
+            raise invalid(f"driver name {info.name} is reserved")
         if contracts.DRIVER_VERSION not in info.supported_versions:
             offered = ", ".join(info.supported_versions)[:200] or "none"
-            raise refuse(f"none of the supported services is {contracts.DRIVER_VERSION}: {offered}")
+            raise invalid(f"none of the supported services is {contracts.DRIVER_VERSION}: {offered}")
         if not endpoint.startswith("/"):
-            raise refuse(f"endpoint {endpoint[:120]!r} is not an absolute path")
+            raise invalid(f"endpoint {endpoint[:120]!r} is not an absolute path")
         if endpoint in self._endpoints:
-            raise refuse(f"endpoint {endpoint} is registered already")
+            raise invalid(f"endpoint {endpoint} is registered already")
         self._validate_owner(info.name, owner)
 
     def _validate_owner(self, driver: str, owner: int) -> None:
-        # Two sockets of one name are a rolling update; from another user they would be a takeover.
+        # Two sockets with one driver name are a rolling update. A socket of another user would replace the driver.
         if any(other.owner != owner for other in self._directory.of_driver(driver)):
-            raise _Refused(f"plugin validation failed with err: driver {driver} is registered by another user")
+            raise _RegistrationFailed(
+                f"plugin validation failed with err: driver {driver} is registered by another user"
+            )
 
     async def _transitions(self, name: str, driver: DriverChannel) -> tuple[OfferedTransition, ...]:
         try:
             async with self._clock.timeout(_TRANSITIONS_SECONDS):
                 offered = tuple(await driver.get_transitions(self._node_name))
         except (DriverError, TimeoutError) as error:
-            raise _Refused(f"plugin registration failed with err: GetTransitions: {_words(error)}") from error
+            raise _RegistrationFailed(
+                f"plugin registration failed with err: GetTransitions: {_error_text(error)}"
+            ) from error
         if len(offered) > _TRANSITIONS_MAX:
-            raise _Refused(f"plugin registration failed with err: {len(offered)} transitions are too many")
+            problem = f"{len(offered)} transitions exceed the maximum of {_TRANSITIONS_MAX}"
+            raise _RegistrationFailed(f"plugin registration failed with err: {problem}")
         if problem := _naming_problem(offered):
-            raise _Refused(f"plugin registration failed with err: {problem}")
+            raise _RegistrationFailed(f"plugin registration failed with err: {problem}")
         try:
             await self._publisher.publish(name, offered)
         except TransitionRefused as error:
-            raise _Refused(f"plugin registration failed with err: {error}") from error
+            raise _RegistrationFailed(f"plugin registration failed with err: {error}") from error
         return offered
 
     async def _notify(self, channel: RegistrationChannel) -> None:
@@ -220,16 +225,16 @@ class PluginRegistry:
             async with self._clock.timeout(_NOTIFY_SECONDS):
                 await channel.notify(registered=True)
         except (DriverError, TimeoutError) as error:
-            raise _Refused(f"failed to send registration status: {_words(error)}") from error
+            raise _RegistrationFailed(f"failed to send registration status: {_error_text(error)}") from error
 
-    async def _tell(self, channel: RegistrationChannel, error: str) -> None:
+    async def _notify_failure(self, channel: RegistrationChannel, error: str) -> None:
         with contextlib.suppress(DriverError, TimeoutError):
             async with self._clock.timeout(_NOTIFY_SECONDS):
                 await channel.notify(registered=False, error=error)
 
 
 def _naming_problem(offered: Sequence[OfferedTransition]) -> str:
-    """What is wrong with the names of what a driver offers. They are looked at before anything is published."""
+    """Return what is wrong with the names of the offered transitions. Checked before any is published."""
     seen: set[str] = set()
     for one in offered:
         if not one.name:
@@ -244,5 +249,5 @@ def _naming_problem(offered: Sequence[OfferedTransition]) -> str:
     return ""
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or "timed out"

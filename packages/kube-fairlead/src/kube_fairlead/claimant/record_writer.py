@@ -1,4 +1,4 @@
-"""Writing what a finished event came to into the record of its node. Any number of writers may do so at once."""
+"""Write the result of a finished event into the record of its node. Several writers may do so at once."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from kube_fairlead.lifecycle import records
 
 __all__ = ["RecordWriter"]
 
-# Writers of one record are its node's claimant and the collector: more conflicts in a row than this are a mistake.
+# Only the node's claimant and the garbage collector write one record, so more conflicts in a row indicate a bug.
 _TRIES: Final = 5
 
 
 class RecordWriter:
-    """Adds entries to records. Writing an entry again changes nothing, so a writer that was killed begins anew.
+    """Adds entries to records. Writing an entry again changes nothing, so a restarted writer repeats it.
 
     Raises:
-        Conflict: others wrote the record again and again meanwhile.
+        Conflict: other writers changed the record in every attempt.
     """
 
     def __init__(self, client: Client) -> None:
         self._records: Api[NodeLifecycleRecord] = client.with_retry(retry.NEVER).of(NodeLifecycleRecord)
 
     async def write(self, node_name: str, entry: RecordEntry) -> None:
-        """Make sure that the entry is in the node's record, or is older than all that the record has room for."""
+        """Add the entry to the node's record, unless it is present or older than all that fit."""
         for _ in range(_TRIES - 1):
             try:
                 await self._write_once(node_name, entry)
@@ -48,6 +48,5 @@ class RecordWriter:
             try:
                 await self._records.update(changed)
             except api_errors.NotFound as error:
-                raise api_errors.Conflict(
-                    str(error)
-                ) from error  # it was collected meanwhile; the next try makes it anew
+                # The record was deleted meanwhile; the next attempt creates it.
+                raise api_errors.Conflict(str(error)) from error

@@ -1,7 +1,7 @@
-"""Which sockets are in the registry folder, and when that changes.
+"""The sockets in the plugin registry folder, and when they change.
 
-The folder is read again and again; inotify, where there is one, only says when that is worthwhile. So nothing is
-missed where inotify cannot see, and nothing but a delay of a second is lost where it does not exist.
+The folder is scanned every second; inotify, where it exists, only triggers a scan earlier. A change that inotify does
+not report is therefore found within a second.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/pluginmanager/pluginwatcher/plugin_watcher.go,
     k8s.io/kubernetes@v1.36.4/pkg/kubelet/pluginmanager/plugin_manager.go
@@ -25,9 +25,9 @@ from kube_fairlead.base.clock import Clock
 
 __all__ = ["SocketFile", "SocketFolder", "sockets_in"]
 
-# As often as the kubelet's own reconciler.
+# As often as the kubelet's reconciler.
 _SCAN_SECONDS: Final = 1.0
-# A folder is for sockets, and perhaps a folder per driver; whatever lies deeper is not looked for.
+# The folder contains sockets, and perhaps a folder per driver; deeper folders are not scanned.
 _DEPTH: Final = 3
 _INOTIFY_MASK: Final = 0x100 | 0x200 | 0x40 | 0x80 | 0x400 | 0x800  # create, delete, moved from and to, self gone
 
@@ -36,7 +36,7 @@ _log = logs.get_logger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class SocketFile:
-    """One socket. A file that was created anew under the same name is another one."""
+    """One socket. A file that was created again under the same name is a different one."""
 
     path: Path
     inode: int
@@ -45,7 +45,7 @@ class SocketFile:
 
 
 def sockets_in(folder: Path, depth: int = _DEPTH) -> list[SocketFile]:
-    """The sockets in a folder, by name; those whose name begins with a point are nobody's business."""
+    """Return the sockets in a folder, sorted by name, without hidden files."""
     return sorted(_scan(folder, depth))
 
 
@@ -54,12 +54,12 @@ def _scan(folder: Path, depth: int) -> Iterator[SocketFile]:
         entries = list(os.scandir(folder))
     except OSError as error:
         if not isinstance(error, FileNotFoundError):
-            _log.warning("cannot read the registry folder", folder=str(folder), error=str(error))
+            _log.warning("cannot read the plugin registry folder", folder=str(folder), error=str(error))
         return
     for entry in entries:
         if entry.name.startswith("."):
             continue
-        # What vanishes while we look was not there.
+        # A file that is removed during the scan is left out.
         with contextlib.suppress(OSError):
             if entry.is_dir(follow_symlinks=False):
                 if depth > 1:
@@ -71,32 +71,32 @@ def _scan(folder: Path, depth: int) -> Iterator[SocketFile]:
 
 
 class SocketFolder:
-    """Watches one folder, which is made when it is not there."""
+    """Watches one folder, and creates it if it is missing."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
         self._clock = clock
 
     async def changes(self) -> AsyncGenerator[list[SocketFile], None]:
-        """What is in the folder: now, and whenever it may have changed."""
-        _make(self.path)
-        news = asyncio.Event()
-        with _notified(self.path, news):
+        """Yield the sockets in the folder now, and whenever they may have changed."""
+        _create(self.path)
+        changed = asyncio.Event()
+        with _notified(self.path, changed):
             while True:
-                news.clear()
+                changed.clear()
                 yield sockets_in(self.path)
                 with contextlib.suppress(TimeoutError):
                     async with self._clock.timeout(_SCAN_SECONDS):
-                        await news.wait()
+                        await changed.wait()
 
 
-def _make(folder: Path) -> None:
+def _create(folder: Path) -> None:
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
 
 
 @contextlib.contextmanager
-def _notified(folder: Path, news: asyncio.Event) -> Iterator[None]:
-    """Set the event whenever a name in the folder comes or goes, if the system can tell."""
+def _notified(folder: Path, changed: asyncio.Event) -> Iterator[None]:
+    """Set the event whenever a file in the folder is added or removed, if the system has inotify."""
     descriptor = _inotify(folder)
     if descriptor is None:
         yield
@@ -106,7 +106,7 @@ def _notified(folder: Path, news: asyncio.Event) -> Iterator[None]:
     def readable() -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(descriptor, 65536)
-        news.set()
+        changed.set()
 
     loop.add_reader(descriptor, readable)
     try:
@@ -124,7 +124,7 @@ def _inotify(folder: Path) -> int | None:
     if descriptor < 0:
         return None
     if libc.inotify_add_watch(descriptor, os.fsencode(folder), _INOTIFY_MASK) < 0:
-        _log.info("no inotify here; the folder is read every second", folder=str(folder))
+        _log.info("inotify unavailable; scanning the folder every second", folder=str(folder))
         os.close(descriptor)
         return None
     return descriptor

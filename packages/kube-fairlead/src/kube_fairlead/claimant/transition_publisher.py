@@ -1,7 +1,6 @@
-"""Publishing what drivers offer as LifecycleTransitions, and keeping them published while a driver offers them.
+"""Publish the transitions that drivers offer as LifecycleTransitions, and renew them while a driver offers them.
 
-What to do about one is decided by `lifecycle.offers`. A transition that a user or another driver made is never
-overwritten.
+`lifecycle.offers` decides how. A transition of a user or another driver is never overwritten.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ _log = logs.get_logger(__name__)
 
 
 class TransitionRefused(Exception):
-    """Raised when what a driver offers cannot be published, now or later."""
+    """Raised when an offered transition cannot be published, now or later."""
 
 
 def as_spec(offered: OfferedTransition, driver: str) -> lifecycle.LifecycleTransitionSpec:
-    """The spec to publish. The driver's name is the one it registered with, whatever it offers."""
+    """Return the spec to publish. The driver's name is the one that it registered with."""
     for_all = not offered.node_name and offered.node_selector is None
     return lifecycle.LifecycleTransitionSpec(
         start=offered.start,
@@ -53,10 +52,11 @@ def as_spec(offered: OfferedTransition, driver: str) -> lifecycle.LifecycleTrans
 
 
 class TransitionPublisher:
-    """Makes LifecycleTransitions of what drivers offer, and keeps them. Many agents do so at once for the same driver.
+    """Creates and renews LifecycleTransitions. Many agents do so at once for the same driver.
 
-    `publish` is for a driver that registers. While it is registered (`keeping`) `run` creates what is deleted and keeps
-    `offered-at` young. `run` never replaces: agents with two versions of a driver would undo each other's work.
+    `publish` is for a driver that registers. While it is registered (`kept_published`), `run` creates a deleted
+    transition again and renews `offered-at`. `run` never replaces one: agents with two versions of a driver would
+    replace each other's transition forever.
     """
 
     def __init__(
@@ -70,15 +70,17 @@ class TransitionPublisher:
         self._renewal = renewal
         self._api = client.of(lifecycle.LifecycleTransition)
         self._transitions = transitions
-        self._kept: list[tuple[str, tuple[OfferedTransition, ...]]] = []  # by driver, in the order they registered
-        self._moments: dict[str, tuple[dt.datetime, dt.datetime]] = {}  # when each is due, and when it is renewed here
+        self._offered: list[tuple[str, tuple[OfferedTransition, ...]]] = []  # by driver, in the order of registration
+        self._renewals: dict[
+            str, tuple[dt.datetime, dt.datetime]
+        ] = {}  # the due time of each, and when this agent renews it
         self._changed = asyncio.Event()
 
     async def publish(self, driver: str, offered: Iterable[OfferedTransition]) -> None:
-        """Publish all of them, however long the API server is out of reach.
+        """Publish transitions, and retry while the API server is unreachable.
 
         Raises:
-            TransitionRefused: one cannot be published: the server refuses it, or it says something else already.
+            TransitionRefused: the server rejects one, or it exists with another spec.
         """
         for one in offered:
             delays = _BACKOFF.delays(self._client.randomness)
@@ -86,18 +88,18 @@ class TransitionPublisher:
                 await self._client.clock.sleep(next(delays))
 
     @contextlib.contextmanager
-    def keeping(self, driver: str, offered: tuple[OfferedTransition, ...]) -> Iterator[None]:
-        """Keep what a driver offers published, for as long as the block lasts."""
+    def kept_published(self, driver: str, offered: tuple[OfferedTransition, ...]) -> Iterator[None]:
+        """Keep the transitions of a driver published for the time of the block."""
         kept = (driver, offered)
-        self._kept.append(kept)
+        self._offered.append(kept)
         self._changed.set()
         try:
             yield
         finally:
-            self._kept.remove(kept)
+            self._offered.remove(kept)
 
     async def run(self) -> None:
-        """Keep what registered drivers offer, until cancelled."""
+        """Keep the transitions of registered drivers published. Runs until cancelled."""
         forget = self._transitions.add_handler(
             Handler(on_update=lambda _old, _new: self._changed.set(), on_delete=lambda _item: self._changed.set())
         )
@@ -107,10 +109,10 @@ class TransitionPublisher:
             while True:
                 self._changed.clear()
                 try:
-                    seconds = await self._keep_all()
+                    seconds = await self._reconcile()
                     delays.reset()
                 except (client_errors.ClientError, api_errors.ApiError) as error:
-                    _log.warning("cannot keep a transition published", error=str(error))
+                    _log.warning("retrying to renew transitions", error=str(error))
                     seconds = next(delays)
                 with contextlib.suppress(TimeoutError):
                     async with self._client.clock.timeout(seconds):
@@ -118,10 +120,10 @@ class TransitionPublisher:
         finally:
             forget()
 
-    async def _keep_all(self) -> float | None:
-        """Create what is missing, renew what is old; how many seconds until the next is old, if one will be."""
-        # Of two versions of a driver, the newer one speaks.
-        wanted = {one.name: (driver, as_spec(one, driver)) for driver, offered in self._kept for one in offered}
+    async def _reconcile(self) -> float | None:
+        """Create missing transitions and renew old ones; return the seconds until the next renewal, if any."""
+        # Of two versions of a driver, the newer one counts.
+        wanted = {one.name: (driver, as_spec(one, driver)) for driver, offered in self._offered for one in offered}
         moments: list[dt.datetime] = []
         now = self._client.clock.now()
         for name, (driver, spec) in wanted.items():
@@ -132,32 +134,32 @@ class TransitionPublisher:
             due = offers.renewal_due(existing, driver, self._renewal) if existing.spec == spec else None
             if due is None:
                 continue
-            moment = self._moment(name, due)
+            moment = self._renewal_time(name, due)
             if now >= moment:
                 await self._renew(existing, driver)
             else:
                 moments.append(moment)
         return max(0.0, (min(moments) - now).total_seconds()) if moments else None
 
-    def _moment(self, name: str, due: dt.datetime) -> dt.datetime:
-        """When this agent renews what is due then. Not all agents at once: the first one spares the others theirs."""
-        known = self._moments.get(name)
+    def _renewal_time(self, name: str, due: dt.datetime) -> dt.datetime:
+        """Return when this agent renews a transition: spread at random, so that one agent writes for all."""
+        known = self._renewals.get(name)
         if known is None or known[0] != due:
             spread = dt.timedelta(seconds=self._client.randomness.uniform(0.0, _SPREAD_SECONDS))
-            known = self._moments[name] = (due, due + spread if due.year > 1 else due)
+            known = self._renewals[name] = (due, due + spread if due.year > 1 else due)
         return known[1]
 
     async def _try(self, name: str, spec: lifecycle.LifecycleTransitionSpec) -> bool:
         try:
             return await self._publish_one(name, spec)
         except (client_errors.ClientError, api_errors.ApiError, ValueError) as error:
-            if isinstance(error, ValueError) or not _may_heal(error):
+            if isinstance(error, ValueError) or not _is_retriable(error):
                 raise TransitionRefused(f"LifecycleTransition {name} cannot be published: {error}") from error
-            _log.warning("cannot publish a transition yet", transition=name, error=str(error))
+            _log.warning("retrying to publish transition", transition=name, error=str(error))
             return False
 
     async def _publish_one(self, name: str, spec: lifecycle.LifecycleTransitionSpec) -> bool:
-        """Whether it is published; False when another agent changed it meanwhile, so that it is looked at again."""
+        """Return whether it is published; False when another agent changed it, so that the caller retries."""
         existing = await self._read(name)
         users = await self._users(name) if existing is not None and existing.spec != spec else []
         match offers.publish(existing, spec, spec.driver, users, self._client.clock.now(), self._renewal):
@@ -170,7 +172,7 @@ class TransitionPublisher:
                     await self._api.delete(name, uid=existing.uid, resource_version=existing.metadata.resource_version)
                 except (api_errors.NotFound, api_errors.Conflict):
                     return False
-                _log.info("replacing a transition", transition=name, driver=spec.driver)
+                _log.info("replacing transition", transition=name, driver=spec.driver)
                 return await self._create(name, spec)
             case offers.Refuse(why):
                 raise TransitionRefused(why)
@@ -185,34 +187,34 @@ class TransitionPublisher:
             return None
 
     async def _users(self, name: str) -> list[str]:
-        """The unfinished events that name the transition."""
+        """Return the names of unfinished events that use the transition."""
         events = await self._client.of(lifecycle.LifecycleEvent).list_all()
         return [event.name for event in events.items if event.spec.transition_name == name and not event.finished]
 
     async def _create(self, name: str, spec: lifecycle.LifecycleTransitionSpec) -> bool:
-        """Whether it was created: another agent may have been faster."""
-        marked = offers.marks(spec.driver, self._client.clock.now())
-        wanted = lifecycle.LifecycleTransition(metadata=ObjectMeta(name=name, annotations=marked), spec=spec)
+        """Return whether it was created; False when another agent created it first."""
+        annotations = offers.published_annotations(spec.driver, self._client.clock.now())
+        wanted = lifecycle.LifecycleTransition(metadata=ObjectMeta(name=name, annotations=annotations), spec=spec)
         try:
             await self._api.create(wanted)
         except api_errors.AlreadyExists:
             return False
-        _log.info("published a transition", transition=name, driver=spec.driver)
+        _log.info("transition published", transition=name, driver=spec.driver)
         return True
 
     async def _renew(self, existing: lifecycle.LifecycleTransition, driver: str) -> None:
         body = {
             "metadata": {
-                "annotations": offers.marks(driver, self._client.clock.now()),
+                "annotations": offers.published_annotations(driver, self._client.clock.now()),
                 "resourceVersion": existing.metadata.resource_version,
                 "uid": existing.uid,
             }
         }
-        # Another agent wrote it, or the transition is gone: the watch shows which, and what is missing comes back.
+        # Another agent renewed or deleted it: the watch shows which, and `run` creates a missing one.
         with contextlib.suppress(api_errors.Conflict, api_errors.NotFound):
             await self._api.patch(existing.name, MergePatch(body))
 
 
-def _may_heal(error: Exception) -> bool:
-    # The kinds may be installed after the agent: a path that nobody knows is a server that is not ready yet.
+def _is_retriable(error: Exception) -> bool:
+    # The kinds may be installed after the agent: 404 for the path means that the server is not ready yet.
     return retry_watch.is_transient(error) or isinstance(error, api_errors.NotFound)

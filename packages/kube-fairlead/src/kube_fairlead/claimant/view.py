@@ -1,7 +1,7 @@
-"""What the agent knows of its node: informers, with the agent's own writes on top until the informers have them too.
+"""The agent's view of its node: informers, overlaid with the agent's own writes until the informers have them.
 
-A decision must never be made from what was true before the agent's own last step. So every answer to a write is kept
-and wins over an informer that is behind; and what cannot be known, because an answer was lost, is read again first.
+A decision must never use a state from before the agent's last write. So the response to every write is kept and takes
+precedence over an older version of the informer. After a write without a response, the engine reads the object again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _K = TypeVar("_K", bound=KubeObject)
 
 
 class _Overlay(Generic[_K]):
-    """The newest version of each object that is known from anywhere, by uid."""
+    """The newest known version of each object, by uid."""
 
     def __init__(self) -> None:
         self._newer: dict[str, _K] = {}
         self._gone: set[str] = set()
 
     def of(self, seen: _K) -> _K | None:
-        """The object, as new as it is known; None when it is gone though the informer still has it."""
+        """Return the newest version of an object; None when it was deleted and the informer still has it."""
         if seen.uid in self._gone:
             return None
         newer = self._newer.get(seen.uid)
@@ -42,18 +42,18 @@ class _Overlay(Generic[_K]):
         return newer
 
     def put(self, item: _K) -> None:
-        """An answer of the server."""
+        """Keep a response of the server."""
         known = self._newer.get(item.uid)
         if known is None or _version(known) < _version(item):
             self._newer[item.uid] = item
 
     def remove(self, uid: str) -> None:
-        """The server says that it is gone."""
+        """Note that the server no longer has the object."""
         self._gone.add(uid)
         self._newer.pop(uid, None)
 
     def forget(self, uid: str) -> None:
-        """The informer knows that it is gone."""
+        """Forget an object that the informer has removed."""
         self._gone.discard(uid)
         self._newer.pop(uid, None)
 
@@ -73,7 +73,7 @@ class NodeView:
         self._events = Informer(
             client.of(LifecycleEvent), field_selector=f"spec.bindingNode={node_name}", streaming_list=False
         )
-        self._transitions = transitions  # it runs for the whole process, not only while the Lease is held
+        self._transitions = transitions  # runs for the whole process, also without the Lease
         self._nodes = Informer(client.of(Node, keep=False), field_selector=f"metadata.name={node_name}")
         self._newer_events: _Overlay[LifecycleEvent] = _Overlay()
         self._newer_nodes: _Overlay[Node] = _Overlay()
@@ -82,7 +82,7 @@ class NodeView:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Follow the API as long as the block lasts; it begins when everything is known."""
+        """Run the informers for the time of the block, which begins when they have synced."""
         forget = self._transitions.add_handler(
             Handler(on_add=self._changed, on_update=lambda _old, _new: self._on_change(), on_delete=self._changed)
         )
@@ -96,7 +96,7 @@ class NodeView:
 
     @property
     def events(self) -> list[LifecycleEvent]:
-        """The events bound to the node, first come first."""
+        """The events bound to the node, in the order of their claims."""
         known = [newest for seen in self._events.store if (newest := self._newer_events.of(seen)) is not None]
         return sorted(known, key=claims.order)
 
@@ -107,25 +107,25 @@ class NodeView:
 
     @property
     def node(self) -> Node | None:
-        """The node; None when there is none."""
+        """The node; None when it does not exist or is unknown."""
         seen = self._nodes.store.get(self.node_name)
         return None if seen is None else self._newer_nodes.of(seen)
 
     @property
     def node_is_missing(self) -> bool:
-        """Whether the server has said that there is no such node; not merely not said yet that there is."""
+        """Whether the node does not exist; False until the informer has synced."""
         return self._nodes.has_synced and self.node is None
 
     def event_written(self, event: LifecycleEvent) -> None:
-        """The server answered with this version of an event."""
+        """Keep this version of an event, a response of the server."""
         self._newer_events.put(event)
 
     def event_gone(self, uid: str) -> None:
-        """The server answered that there is no such event."""
+        """Note that the server has no such event."""
         self._newer_events.remove(uid)
 
     def node_written(self, node: Node) -> None:
-        """The server answered with this version of the node."""
+        """Keep this version of the node, a response of the server."""
         self._newer_nodes.put(node)
 
     def _handler(self, overlay: _Overlay[_K]) -> Handler[_K]:
@@ -140,6 +140,6 @@ class NodeView:
 
 
 def _version(item: KubeObject) -> int:
-    # Kubernetes says that versions are numbers that grow (KEP-5504); one that is none is older than any that is.
+    # resourceVersions are increasing numbers (KEP-5504); one that is not a number counts as the oldest.
     text = item.metadata.resource_version
     return int(text) if text.isdecimal() else -1

@@ -147,7 +147,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
     _log_to_file(ctx, invocation, flags)
     is_enabled = flags["feature_gates"].enabled(gates.WINDOWS_GRACEFUL_NODE_SHUTDOWN)
     # A service must answer the service control manager within seconds, so this comes before the files are read.
-    with windows_service.running(wanted=flags["windows_service"], hears_preshutdown=is_enabled) as service:
+    with windows_service.running(wanted=flags["windows_service"], accepts_preshutdown=is_enabled) as service:
         _run(invocation, flags, service)
 
 

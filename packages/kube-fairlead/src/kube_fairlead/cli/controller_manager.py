@@ -173,12 +173,12 @@ def _controllers(flags: dict[str, Any]) -> list[Controller]:
     from kube_fairlead.lifecycle import records
     from kube_fairlead.lifecycle.facts import Settings
     from kube_fairlead.lifecycle.garbage_collection import Retention
-    from kube_fairlead.lifecycle.stalls import Patience
+    from kube_fairlead.lifecycle.stalls import StallLimits
 
     def length(flag: str) -> dt.timedelta:
         return dt.timedelta(seconds=flags[flag])
 
-    patience = Patience(
+    limits = StallLimits(
         pending=length("stall_pending_after"),
         claimed=length("stall_claimed_after"),
         terminating=length("stall_terminating_after"),
@@ -187,8 +187,8 @@ def _controllers(flags: dict[str, Any]) -> list[Controller]:
     return [
         event_gc(Retention(keep=length("finished_event_ttl")), workers=flags["concurrent_event_gc_syncs"]),
         transition_gc(length("unoffered_transition_ttl")),
-        record_gc(records.Keep(entries=length("record_ttl"))),
-        stall(patience),
+        record_gc(records.RecordRetention(entries=length("record_ttl"))),
+        stall(limits),
         shutdown_observer(silence=length("shutdown_silence"), out_of_service=flags["shutdown_out_of_service_taint"]),
         claimer(ClaimerOptions(registry=flags["claimer_registry_dir"], settings=settings)),
     ]

@@ -10,7 +10,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import PodOutcome, RequesterSource
 from kube_fairlead.api.time import format_time
 from kube_fairlead.api.yamltext import emitter
 from kube_fairlead.cli.text_tables import aligned, cut, progress, span
-from kube_fairlead.lifecycle.node_overview import Recorded
+from kube_fairlead.lifecycle.node_overview import RecordedEvent
 from kube_fairlead.overview.documents import history_document
 from kube_fairlead.overview.node_history import History, NodeHistory
 
@@ -92,11 +92,11 @@ def _pod(pod: PodOutcome) -> str:
     return f"{name} (uid {pod.uid}): {pod.state or 'unknown'}, {times}{blocked}"
 
 
-def _requester(one: Recorded) -> str:
+def _requester(one: RecordedEvent) -> str:
     is_program = one.requester_source == RequesterSource.FIELD_MANAGER
     return f"{one.requested_by} (program)" if is_program else one.requested_by
 
 
-def _took(one: Recorded) -> str:
+def _took(one: RecordedEvent) -> str:
     since = one.claimed or one.requested
     return span(one.completed - since) if one.completed is not None and since is not None else ""

@@ -12,7 +12,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.api.time import format_time
 from kube_fairlead.api.yamltext import emitter
 from kube_fairlead.cli.text_tables import aligned, cut, progress, span
-from kube_fairlead.lifecycle.node_overview import EventOverview, NodeOverview, Recorded
+from kube_fairlead.lifecycle.node_overview import EventOverview, NodeOverview, RecordedEvent
 from kube_fairlead.overview.cluster_status import ClusterStatus, NodeSummary, Platform
 from kube_fairlead.overview.documents import status_document
 
@@ -111,7 +111,7 @@ def _detail(node: NodeOverview, event: EventOverview | None, now: dt.datetime) -
     return "; ".join(part for part in parts if part)
 
 
-def _last(last: Recorded, now: dt.datetime) -> str:
+def _last(last: RecordedEvent, now: dt.datetime) -> str:
     when = f" {span(now - last.completed)} ago" if last.completed is not None else ""
     why = f": {last.message}" if last.message else ""
     return f"last: {last.transition} {last.result}{when}{why}"

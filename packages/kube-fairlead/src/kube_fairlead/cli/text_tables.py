@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Final
 
-from kube_fairlead.lifecycle.node_overview import EventOverview, Recorded
+from kube_fairlead.lifecycle.node_overview import EventOverview, RecordedEvent
 
 __all__ = ["aligned", "cut", "progress", "span"]
 
@@ -28,7 +28,7 @@ def cut(text: str) -> str:
     return line if len(line) <= _CELL_WIDTH else line[: _CELL_WIDTH - 3] + "..."
 
 
-def progress(event: EventOverview | Recorded) -> str:
+def progress(event: EventOverview | RecordedEvent) -> str:
     """How much of an event is done; empty if the driver does not report it."""
     return "" if event.total is None else f"{event.done}/{event.total} {event.unit}".rstrip()
 

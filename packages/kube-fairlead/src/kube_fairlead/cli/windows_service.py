@@ -33,12 +33,12 @@ def data_folder(invocation: Invocation) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def running(*, wanted: bool, hears_preshutdown: bool) -> Iterator[Service | None]:
+def running(*, wanted: bool, accepts_preshutdown: bool) -> Iterator[Service | None]:
     """Run as a Windows service while the block lasts; None if Windows did not start this process as a service.
 
     A failure in the block becomes the exit code of the service.
     """
-    service = _started(hears_preshutdown=hears_preshutdown) if wanted else None
+    service = _started(accepts_preshutdown=accepts_preshutdown) if wanted else None
     if service is None:
         yield None
         return
@@ -53,12 +53,12 @@ def running(*, wanted: bool, hears_preshutdown: bool) -> Iterator[Service | None
         service.join()
 
 
-def _started(*, hears_preshutdown: bool) -> Service | None:
+def _started(*, accepts_preshutdown: bool) -> Service | None:
     _need_windows("--windows-service")
     from kube_fairlead.agent.windows.service import NotAService, Service, WindowsCalls
     from kube_fairlead.base.clock import RealClock
 
-    service = Service(WindowsCalls(), RealClock(), hears_preshutdown=hears_preshutdown)
+    service = Service(WindowsCalls(), RealClock(), accepts_preshutdown=accepts_preshutdown)
     try:
         service.start()
     except NotAService:

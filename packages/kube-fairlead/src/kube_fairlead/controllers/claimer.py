@@ -191,7 +191,7 @@ class _Claimer:
             if node is None:
                 continue
             keep = self._settings.keep_finished
-            moment = claims.concerned_from(node, bound, transitions, drivers, claimant=_CLAIMANT, keep=keep)
+            moment = claims.lease_needed_from(node, bound, transitions, drivers, claimant=_CLAIMANT, keep=keep)
             if moment is not None and moment <= now:
                 wanted.add(name)
             elif moment is not None:

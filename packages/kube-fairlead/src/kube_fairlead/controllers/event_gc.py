@@ -140,7 +140,7 @@ class _EventCollector:
         try:
             await self._records.write(event.spec.binding_node, entry)
         except api_errors.ApiError as error:
-            if not records.may_go_without(event, error.code, self._context.client.clock.now()):
+            if not records.may_release_without_record(event, error.code, self._context.client.clock.now()):
                 return _REFUSED_SECONDS
             _log.error("event released without a record", lifecycle_event=event.name, error=str(error))
         self._recorded.add(event.uid)

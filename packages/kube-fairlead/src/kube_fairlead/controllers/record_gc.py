@@ -28,7 +28,7 @@ _LOOK_SECONDS: Final = 3600.0
 _log = logs.get_logger(__name__)
 
 
-def record_gc(keep: records.Keep) -> Controller:
+def record_gc(keep: records.RecordRetention) -> Controller:
     """The controller, for a manager to run."""
 
     async def run(context: Context) -> None:
@@ -40,7 +40,7 @@ def record_gc(keep: records.Keep) -> Controller:
 class _RecordCollector:
     """One run of it."""
 
-    def __init__(self, context: Context, keep: records.Keep) -> None:
+    def __init__(self, context: Context, keep: records.RecordRetention) -> None:
         self._context = context
         self._keep = keep
         self._queue: WorkQueue[_Key] = context.queue()

@@ -97,12 +97,12 @@ class _Observer:
         if event.claim_status is not ClaimStatus.CLAIMED:
             return None
         node = await self._node(event.spec.binding_node)
-        silent_since = await self._silent_since(event, node)
-        sight = ObservedNode(node=node, silent_since=silent_since)
+        last_report = await self._silent_since(event, node)
+        sight = ObservedNode(node=node, last_report=last_report)
         decision = shutdown_observation.observe(event, sight, self._silence, self._clock.now())
         if isinstance(decision, Finish):
             # Only now the remaining pods are listed; their names are part of the message.
-            sight = ObservedNode(node=node, silent_since=silent_since, pods=await self._pods(event.spec.binding_node))
+            sight = ObservedNode(node=node, last_report=last_report, pods=await self._pods(event.spec.binding_node))
             decision = shutdown_observation.observe(event, sight, self._silence, self._clock.now())
         if isinstance(decision, Finish):
             await self._finish(event, decision)

@@ -19,7 +19,7 @@ from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from kube_fairlead.base import logs
 from kube_fairlead.base.workqueue import WorkQueue
 from kube_fairlead.client.informer import Handler, Informer
-from kube_fairlead.lifecycle.stalls import Overdue, Patience, Stage, Surroundings, explain, overdue
+from kube_fairlead.lifecycle.stalls import EventContext, Stage, Stall, StallLimits, explain, find_stall
 from kube_fairlead.lifecycle.steps import WaitUntil
 from kube_fairlead.manager import Context, Controller
 
@@ -36,11 +36,11 @@ _T = TypeVar("_T")
 _log = logs.get_logger(__name__)
 
 
-def stall(patience: Patience, *, workers: int = 1) -> Controller:
+def stall(limits: StallLimits, *, workers: int = 1) -> Controller:
     """The controller, for a manager to run."""
 
     async def run(context: Context) -> None:
-        await _StallReporter(context, patience).run()
+        await _StallReporter(context, limits).run()
 
     return Controller(name=STALL, run=run, workers=workers)
 
@@ -56,9 +56,9 @@ class _Reported:
 class _StallReporter:
     """One run of it."""
 
-    def __init__(self, context: Context, patience: Patience) -> None:
+    def __init__(self, context: Context, limits: StallLimits) -> None:
         self._context = context
-        self._patience = patience
+        self._limits = limits
         self._clock = context.client.clock
         self._queue: WorkQueue[str] = context.queue()
         self._events = Informer(
@@ -91,14 +91,14 @@ class _StallReporter:
     async def _handle(self, name: str) -> float | None:
         event = self._events.store.get(name)
         now = self._clock.now()
-        found = None if event is None else overdue(event, self._patience, now)
-        if event is not None and isinstance(found, Overdue):
+        found = None if event is None else find_stall(event, self._limits, now)
+        if event is not None and isinstance(found, Stall):
             return await self._tell(event, found)
         if self._reported.pop(name, None) is not None:
             self._count()
         return max(0.0, (found.moment - now).total_seconds()) if isinstance(found, WaitUntil) else None
 
-    async def _tell(self, event: LifecycleEvent, found: Overdue) -> float:
+    async def _tell(self, event: LifecycleEvent, found: Stall) -> float:
         reported = self._reported.get(event.name)
         if reported is not None and reported.stage is found.stage and self._clock.monotonic() < reported.again_at:
             return reported.again_at - self._clock.monotonic()  # progress alone is not reported
@@ -112,11 +112,11 @@ class _StallReporter:
         self._count()
         return _REPEAT_SECONDS
 
-    async def _look_around(self, event: LifecycleEvent) -> Surroundings:
+    async def _look_around(self, event: LifecycleEvent) -> EventContext:
         """Read when needed: this is rare, and a watch of every node's Lease is expensive."""
         client, node = self._context.client, event.spec.binding_node
         others = self._events.store.by_index(_BY_NODE, node)
-        return Surroundings(
+        return EventContext(
             node=await _found(client.of(Node).get(node)),
             transition=await _found(client.of(LifecycleTransition).get(event.spec.transition_name)),
             lease=await _found(client.of(Lease).get(node, namespace=NAMESPACE_NODE_LEASE)),

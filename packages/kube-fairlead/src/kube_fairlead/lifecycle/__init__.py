@@ -1,6 +1,6 @@
-"""What may happen: the pure decisions of Fairlead, over plain data.
+"""Pure decisions of Fairlead, over plain data: what may happen to an event, a pod or a node.
 
-Here belong states and their legal moves, deadlines, the deletion table: every question that has one right answer.
-Nothing here reads a clock, talks to anything or keeps state; the caller brings the facts and carries the answer out.
-Before: `api`, which says what exists. After: every component that acts.
+Here belong claim states and their legal moves, deadlines, the deletion table and every other rule.
+Nothing here reads a clock, does I/O or keeps state. The caller passes in the facts and carries out the decision.
+Before: `api`, which defines the kinds. After: every component that acts.
 """

@@ -1,7 +1,7 @@
-"""Telling autoscalers to leave a node alone while it is in a transition, in the words they know.
+"""The annotations that keep autoscalers from removing a node while it is in a transition.
 
-Cluster Autoscaler and Karpenter each have an annotation for it. One that somebody else set is theirs: it is neither
-overwritten nor removed. Which ones are ours is written beside them, so that a restarted agent knows too.
+Cluster Autoscaler and Karpenter each have one. The agent neither overwrites nor removes an annotation that another
+client set. A third annotation lists those that the agent set, so that a restarted agent can remove them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ HOLDS: Final[Mapping[str, str]] = {
     "cluster-autoscaler.kubernetes.io/scale-down-disabled": "true",
     "karpenter.sh/do-not-disrupt": "true",
 }
-# Which of the two are ours, separated by commas.
+# The keys of those that the agent set, separated by commas.
 ANNOTATION_HELD: Final = "autoscaling.fairlead.dev/held"
 
 
 def hold(annotations: Mapping[str, str]) -> dict[str, str | None]:
-    """What to change in a node's annotations to keep autoscalers away; empty when nothing is left to do."""
+    """Return the annotations to add so that autoscalers keep the node; empty when they are all set."""
     ours = _ours(annotations)
     wanted = {key: value for key, value in HOLDS.items() if key in ours or key not in annotations}
     changes: dict[str, str | None] = {k: v for k, v in wanted.items() if annotations.get(k) != v}
@@ -31,7 +31,7 @@ def hold(annotations: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def release(annotations: Mapping[str, str]) -> dict[str, str | None]:
-    """What to change to take back what `hold` set (None: remove); empty when nothing of ours is there."""
+    """Return the changes that revert `hold` (None: remove the key); empty when the agent set nothing."""
     if ANNOTATION_HELD not in annotations:
         return {}
     removed: dict[str, str | None] = {key: None for key in sorted(_ours(annotations)) if key in annotations}
@@ -40,5 +40,5 @@ def release(annotations: Mapping[str, str]) -> dict[str, str | None]:
 
 def _ours(annotations: Mapping[str, str]) -> frozenset[str]:
     named = annotations.get(ANNOTATION_HELD, "").split(",")
-    # Somebody could write anything there; only what we may have set is ever removed.
+    # Any client can write this annotation, so a key that `hold` never sets is not removed.
     return frozenset(key for key in named if key in HOLDS)

@@ -37,7 +37,7 @@ from kube_fairlead.lifecycle import (
     records,
     retention,
 )
-from kube_fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Refused, Run, Silence, Started
+from kube_fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Refused, Run, Started, Unreachable
 from kube_fairlead.lifecycle.steps import (
     AddFinalizer,
     AnnotateNode,
@@ -69,7 +69,7 @@ def decide(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     """The next step for an event that is bound to this claimant's node. `facts.events` holds the event too."""
     if not facts.holds_lease:
         return Nothing("another claimant holds the node's lease")
-    if claims.is_anothers(event, facts.claimant):
+    if claims.belongs_to_another(event, facts.claimant):
         return Nothing(f"{event.status.claimed_by or 'another claimant'} has claimed it")
     match event.claim_status:
         case ClaimStatus.PENDING:
@@ -105,7 +105,7 @@ def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     is_ready = {
         other.name: _is_ready(other, facts, node) for other in facts.events if other.claim_status is ClaimStatus.PENDING
     }
-    first = claims.blocker(event, facts.events, claimant=facts.claimant, is_ready=is_ready)
+    first = claims.preceding_event(event, facts.events, claimant=facts.claimant, is_ready=is_ready)
     if first is not None:
         # The first one changes often, so its name is not written into all events that wait.
         status = _waiting(event, "another event of the node goes first")
@@ -129,8 +129,8 @@ def _unready(event: LifecycleEvent, facts: Facts, node: Node) -> tuple[str, bool
     """As `claims.unready`, with the error of a driver that is registered and does not answer."""
     transition = facts.transitions.get(event.spec.transition_name)
     reason, hopeless = claims.unready(event, transition, node, facts.drivers)
-    if reason and not hopeless and transition is not None and transition.spec.driver in facts.silences:
-        return facts.silences[transition.spec.driver].describe(transition.spec.driver), False
+    if reason and not hopeless and transition is not None and transition.spec.driver in facts.unreachable:
+        return facts.unreachable[transition.spec.driver].describe(transition.spec.driver), False
     return reason, hopeless
 
 
@@ -236,8 +236,8 @@ def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, fact
     if is_lost and (missing := _outstanding(event, frozen.start, node, facts)):
         return Publish(missing)
     match run:
-        case Calling(silence) if silence is not None:
-            return _out_of_reach(event, silence, deadline, facts, now)
+        case Calling(unreachable) if unreachable is not None:
+            return _out_of_reach(event, unreachable, deadline, facts, now)
         case Calling() if status.driver_unreachable_time is not None:
             return NoteDriver(replace(status, driver_unreachable_time=None, message=""))
         case Calling():
@@ -267,23 +267,23 @@ def _missing(event: LifecycleEvent, deadline: dt.datetime | None, facts: Facts, 
     if now < expected:
         return _wait(deadline, f"driver {driver} may still register", expected)
     error = f"it is not registered on node {event.spec.binding_node}"
-    return _out_of_reach(event, facts.silences.get(driver) or Silence(now, error), deadline, facts, now)
+    return _out_of_reach(event, facts.unreachable.get(driver) or Unreachable(now, error), deadline, facts, now)
 
 
 def _out_of_reach(
-    event: LifecycleEvent, silence: Silence, deadline: dt.datetime | None, facts: Facts, now: dt.datetime
+    event: LifecycleEvent, unreachable: Unreachable, deadline: dt.datetime | None, facts: Facts, now: dt.datetime
 ) -> Decision:
     """Report it in the event. Without a deadline, fail the event after a bounded time: it would block its node."""
     status = event.status
     # The stored time counts: a restarted claimant does not wait from the beginning.
-    since = deadlines.whole_seconds(status.driver_unreachable_time or silence.since)
+    since = deadlines.whole_seconds(status.driver_unreachable_time or unreachable.since)
     if (
         status.driver_unreachable_time is None
-        and now < silence.since + _BRIEF
+        and now < unreachable.since + _BRIEF
         and isinstance(facts.run_of(event), Calling)
     ):
-        return _wait(deadline, "the driver may be back in a moment", silence.since + _BRIEF)
-    text = Silence(since, silence.error).describe(status.driver) if silence.error else status.message
+        return _wait(deadline, "the driver may be back in a moment", unreachable.since + _BRIEF)
+    text = Unreachable(since, unreachable.error).describe(status.driver) if unreachable.error else status.message
     message = phases.shortened(text)
     noted = replace(status, driver_unreachable_time=since, message=message)
     if noted != status:
@@ -348,8 +348,8 @@ def _outstanding(event: LifecycleEvent, state: str, node: Node, facts: Facts) ->
 
 def _overdue(event: LifecycleEvent, run: Run) -> str:
     status = event.status
-    silence = run.silence if isinstance(run, Calling) else None
-    why = status.message if silence is None or not silence.error else silence.describe(status.driver)
+    unreachable = run.unreachable if isinstance(run, Calling) else None
+    why = status.message if unreachable is None or not unreachable.error else unreachable.describe(status.driver)
     at = f"deadline {status.sla:%Y-%m-%dT%H:%M:%SZ}" if status.sla is not None else "deadline"
     reached = "the driver had not started" if status.start_time is None else "the driver had not finished"
     return f"{reached} by the {at}: {why}" if why else f"{reached} by the {at}"

@@ -1,4 +1,4 @@
-"""What a DELETE does to an object: removed at once, marked, or left as it is.
+"""What a DELETE does to an object: remove it, mark it as deleting, or leave it unchanged.
 
 Three rules, by kind:
 
@@ -7,7 +7,7 @@ Three rules, by kind:
 - everything else (`decide_plain`).
 
 In all of them the deletion deadline is ``deletionTimestamp``: request time plus grace. Invariant 9: a deadline only
-ever moves earlier, and an object without finalizers is not kept by a grace period that nobody would enforce.
+ever moves earlier, and an object without finalizers is not kept by a grace period that no controller enforces.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/rest/delete.go,
     k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class State(msgspec.Struct, frozen=True):
-    """What the table looks at. ``finalizers`` counts after the propagation policy's own were added."""
+    """The input of the tables. ``finalizers`` includes those that the propagation policy adds."""
 
     finalizers: int
     deletion_timestamp: dt.datetime | None = None
@@ -43,7 +43,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Remove(msgspec.Struct, frozen=True):
-    """The object goes now."""
+    """The object is removed now."""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -54,24 +54,24 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Unchanged(msgspec.Struct, frozen=True):
-    """Nothing is written: it is being deleted already, and this request does not hasten it."""
+    """Nothing is written: the object is deleting already, and this request does not move its deadline earlier."""
 
 
 Decision = Remove | Mark | Unchanged
 
 
 def normalise_grace(requested: int | None) -> int | None:
-    """A negative grace counts as one second, as Kubernetes has it for pods."""
+    """Replace a negative grace by one second, as Kubernetes does for pods."""
     return 1 if requested is not None and requested < 0 else requested
 
 
 def decide_custom(state: State, requested: int | None, now: dt.datetime) -> Decision:
-    """The design's table for custom resources; row numbers as there."""
+    """Decide for a custom resource; the comments name the rows of the design's table."""
     requested = normalise_grace(requested)
     if state.finalizers == 0:
         return Remove()  # rows 4-6 and 10-12
     if state.deletion_timestamp is None:
-        # Row 1 leaves the grace absent, so that a controller can tell "nothing was said" from "at once" (row 2).
+        # Row 1 leaves the grace absent, so that a controller can distinguish "not set" from "at once" (row 2).
         return Mark(_deadline(now, requested or 0), requested)  # rows 1-3
     if requested is None:
         return Unchanged()  # row 7
@@ -85,9 +85,9 @@ def decide_custom(state: State, requested: int | None, now: dt.datetime) -> Deci
 
 
 def without_effect(state: State, requested: int | None, now: dt.datetime) -> str:
-    """Why a delete of a custom resource does not get the time that it asks for; empty when it does.
+    """Return why the requested grace of a custom resource has no effect; empty when it has.
 
-    Nothing is said about 0 and 1: kubectl sends 1 for `--now`, and both mean as soon as possible.
+    0 and 1 are not reported: kubectl sends 1 for `--now`, and both mean as soon as possible.
     """
     requested = normalise_grace(requested)
     if requested is None or requested <= 1:
@@ -100,7 +100,7 @@ def without_effect(state: State, requested: int | None, now: dt.datetime) -> str
 
 
 def decide_graceful(state: State, grace: int, now: dt.datetime, *, explicit: bool) -> Decision:
-    """Pods. ``grace`` is what applies (asked for, or the pod's own); ``explicit``: the request named it."""
+    """Decide for a pod. ``grace`` is the one that applies; ``explicit``: the request contained it."""
     if state.deletion_timestamp is None:
         if grace == 0 and state.finalizers == 0:
             return Remove()
@@ -112,7 +112,7 @@ def decide_graceful(state: State, grace: int, now: dt.datetime, *, explicit: boo
         return Unchanged()
     deadline = _shifted(state.deletion_timestamp, grace - stored)
     if deadline < now:
-        # The time is up already: at once, but a kubelet is still given a second unless zero was asked for.
+        # The deadline has passed: delete at once, but the kubelet still gets one second unless zero was requested.
         deadline, grace = _deadline(now, 0), 0 if grace == 0 else 1
     if grace == 0 and state.finalizers == 0:
         return Remove()
@@ -120,7 +120,7 @@ def decide_graceful(state: State, grace: int, now: dt.datetime, *, explicit: boo
 
 
 def decide_plain(state: State, now: dt.datetime) -> Decision:
-    """Every other built-in kind: finalizers hold it, grace means nothing and is stored as 0."""
+    """Decide for any other built-in kind: finalizers keep the object, grace has no effect and is stored as 0."""
     if state.finalizers == 0:
         return Remove()
     if state.deletion_timestamp is None or state.deletion_timestamp > now:
@@ -128,12 +128,12 @@ def decide_plain(state: State, now: dt.datetime) -> Decision:
     return Unchanged() if state.grace_seconds == 0 else Mark(state.deletion_timestamp, 0)
 
 
-# The latest moment that RFC 3339 with a four-digit year can spell; a larger grace means "as late as can be said".
+# The latest moment that RFC 3339 with a four-digit year can spell; a larger grace is cut to it.
 _LATEST = dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
 
 
 def _deadline(now: dt.datetime, grace: int) -> dt.datetime:
-    """Timestamps are stored in whole seconds; the fraction of now is dropped, as Kubernetes drops it."""
+    """Add the grace to now, without the fraction of a second, as Kubernetes does."""
     whole = now.replace(microsecond=0)
     if grace >= (_LATEST - whole).total_seconds():
         return _LATEST
@@ -141,7 +141,7 @@ def _deadline(now: dt.datetime, grace: int) -> dt.datetime:
 
 
 def _shifted(moment: dt.datetime, seconds: int) -> dt.datetime:
-    """A moment moved earlier; a stored grace may be larger than the calendar."""
+    """Move a moment earlier; a stored grace may exceed the range of the calendar."""
     try:
         return moment + dt.timedelta(seconds=seconds)
     except OverflowError:

@@ -23,8 +23,8 @@ __all__ = [
     "Refused",
     "Run",
     "Settings",
-    "Silence",
     "Started",
+    "Unreachable",
 ]
 
 Offer = tuple[str, str, str]
@@ -32,7 +32,7 @@ Offer = tuple[str, str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Silence:
+class Unreachable:
     """A driver does not answer: since when, and the last error, empty if the event has it."""
 
     since: dt.datetime
@@ -52,7 +52,7 @@ class Idle:
 class Calling:
     """A call to the driver is in progress. It is repeated while the driver is unreachable: since when, and why."""
 
-    silence: Silence | None = None
+    unreachable: Unreachable | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,7 +125,9 @@ class Facts:
     events: tuple[LifecycleEvent, ...] = ()  # all that are bound to the node
     transitions: Mapping[str, LifecycleTransition] = dataclasses.field(default_factory=dict)  # by name
     drivers: Drivers = dataclasses.field(default_factory=dict)  # without those that do not answer
-    silences: Mapping[str, Silence] = dataclasses.field(default_factory=dict)  # registered, but do not answer, by name
+    unreachable: Mapping[str, Unreachable] = dataclasses.field(
+        default_factory=dict
+    )  # registered, but do not answer, by name
     unasked: frozenset[Offer] = frozenset()  # must answer a probe before an event is claimed for them
     asked: frozenset[Offer] = frozenset()  # a probe is in progress
     # From when on an unregistered driver counts as missing: after the start of the process, and after a driver has

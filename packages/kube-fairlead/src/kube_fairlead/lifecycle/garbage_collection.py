@@ -1,7 +1,7 @@
-"""What becomes of events that nobody on a node looks after any more: decided here, done by the collector elsewhere.
+"""What the garbage collector does with an event that its claimant does not finish or delete.
 
-A claimant settles its own events and deletes them. What is left are events of nodes that are gone, and finished ones
-that their claimant never came back to (invariant 4).
+A claimant finishes and deletes its own events. What remains are events of nodes that no longer exist, and finished
+events whose claimant does not return (invariant 4).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Collection = Finish | WriteRecord | RemoveFinalizer | Delete | WaitUntil | Nothi
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long things are left alone.
+    """How long the collector waits.
 
-    `keep`: a finished event, so that people can read it. `claimant`: on top of that, one whose node is there, because
-    its claimant deletes it. `unknown_node`: a pending event for a node that has not registered yet.
+    `keep`: before it deletes a finished event, so that users can read it. `claimant`: in addition, if the node exists,
+    because its claimant deletes the event. `unknown_node`: for a node of a pending event to register.
     """
 
     keep: dt.timedelta = dt.timedelta(0)
@@ -41,20 +41,24 @@ def collect(
     recorded: bool = False,
     seen: dt.datetime | None = None,
 ) -> Collection:
-    """What the collector does with an event.
+    """Decide what the collector does with an event.
 
-    `node` is the one of the event's name, if there is one. `recorded`: the event's entry is in its node's record. What
-    the collector finishes has no claimant that would write it. `seen`: when the collector first saw it, which counts
-    where the API server's clock was ahead when it created the event.
+    Args:
+        event: the event.
+        node: the node that the event is bound to, if it exists.
+        rules: how long to wait.
+        now: the time.
+        recorded: the event's entry is in its node's record.
+        seen: when the collector first saw the event. It counts when the API server's clock was ahead at the creation.
     """
     is_gone = node is None or (bool(event.status.node_uid) and node.uid != event.status.node_uid)
     if event.finished:
         decision = _finished(event, rules, now, is_gone=is_gone)
-        # A claimant that is there writes the record. A user may delete an event that has none at any moment.
+        # A claimant that runs writes the record itself. The collector writes it before the event can be deleted.
         is_due = is_gone or isinstance(decision, RemoveFinalizer | Delete)
         return WriteRecord(records.entry_of(event)) if is_due and not recorded else decision
     if not is_gone:
-        return Nothing("its node is there, and its claimant answers for it")
+        return Nothing("its node exists, and its claimant is responsible for it")
     if event.claim_status is ClaimStatus.PENDING:
         created = event.metadata.creation_timestamp or now
         since = created if created <= now else seen or now
@@ -66,15 +70,15 @@ def collect(
 
 
 def _finished(event: LifecycleEvent, rules: Retention, now: dt.datetime, *, is_gone: bool) -> Collection:
-    if not retention.is_wound_up(event):
+    if not retention.is_released(event):
         if is_gone:
             return RemoveFinalizer()
-        return Nothing("its claimant has not wound it up yet")
+        return Nothing("its claimant has not removed its finalizer yet")
     if event.deleting:
         return Nothing("it is being deleted")
     moment = retention.collectable_at(event, rules.keep if is_gone else rules.keep + rules.claimant)
     if moment is not None and now < moment:
-        return WaitUntil(moment, "a finished event is kept for a while")
+        return WaitUntil(moment, "it is retained")
     return Delete()
 
 

@@ -115,6 +115,6 @@ def check_finished_in_time(event: LifecycleEvent, now: dt.datetime, slack: dt.ti
 
 def check_own(event: LifecycleEvent, claimant: str) -> None:
     """Invariant 5, before a claim is changed."""
-    if claims.is_anothers(event, claimant):
+    if claims.belongs_to_another(event, claimant):
         whose = event.status.claimed_by or "another claimant"
         raise InvariantBroken(5, f"event {event.name} is {whose}'s, not {claimant}'s")

@@ -1,4 +1,4 @@
-"""What a node is doing, who holds it and what keeps it: everything `fairlead status` tells. Pure."""
+"""The state of a node and its events, as `fairlead status` shows it. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION
 from kube_fairlead.lifecycle import claims, records, stalls
 from kube_fairlead.lifecycle.drain import cordons
 
-__all__ = ["Claimant", "EventOverview", "NodeOverview", "Recorded", "claimant_of", "overview", "recorded"]
+__all__ = ["Claimant", "EventOverview", "NodeOverview", "RecordedEvent", "claimant_of", "overview", "recorded"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +34,20 @@ class EventOverview:
     end: str = ""
     driver: str = ""
     claimed_by: str = ""
-    since: dt.datetime | None = None  # it has had this status
+    since: dt.datetime | None = None  # the time of this status
     deadline: dt.datetime | None = None
     left: dt.timedelta | None = None  # until the deadline; negative when it is past
     done: int | None = None
     total: int | None = None
     unit: str = ""
-    message: str = ""  # the driver's or the claimant's own words
-    waits_for: str = ""  # why it is not further, as far as can be seen from outside
+    message: str = ""  # of the driver or the claimant
+    waits_for: str = ""  # what it waits for, as far as the API server's objects show
     deleting: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
-    """Who holds the node's Lease, and so may claim for it."""
+    """The holder of the node's Lease, which may claim for the node."""
 
     holder: str
     renewed: dt.datetime | None
@@ -55,8 +55,8 @@ class Claimant:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """What a finished event came to, as the record of its node keeps it."""
+class RecordedEvent:
+    """One entry of a node's record: a finished event and its result."""
 
     event: str
     event_uid: str
@@ -75,12 +75,12 @@ class Recorded:
     pods: tuple[PodOutcome, ...] = ()
     pods_omitted: int = 0
     node_uid: str = ""
-    is_of_earlier_node: bool = False  # the node of this name was another one then, or there is none any more
+    is_of_earlier_node: bool = False  # the node was deleted since, or created again with another uid
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOverview:
-    """One node. `exists` is False for a node that only events still name."""
+    """One node. `exists` is False for a node that only events or a record name."""
 
     name: str
     exists: bool = True
@@ -89,12 +89,12 @@ class NodeOverview:
     state_message: str = ""
     state_since: dt.datetime | None = None
     is_cordoned: bool = False
-    cordoned_by: str = ""  # the event, when it was Fairlead
+    cordoned_by: str = ""  # the event for which Fairlead cordoned the node
     claimant: Claimant | None = None
-    current: EventOverview | None = None  # the one that is claimed
-    waiting: tuple[EventOverview, ...] = ()  # first come first
+    current: EventOverview | None = None  # the Claimed event
+    waiting: tuple[EventOverview, ...] = ()  # in the order of their claims
     finished: tuple[EventOverview, ...] = ()
-    recorded: tuple[Recorded, ...] = ()  # of events that are gone, newest first
+    recorded: tuple[RecordedEvent, ...] = ()  # of events that were deleted, newest first
 
 
 def overview(
@@ -107,15 +107,15 @@ def overview(
     now: dt.datetime,
     record: NodeLifecycleRecord | None = None,
 ) -> NodeOverview:
-    """Everything about one node: the events are those bound to it."""
+    """Put together the overview of one node. `events` are those bound to it."""
     ordered = sorted(events, key=claims.order)
     seen = []
     for event in ordered:
         transition = transitions.get(event.spec.transition_name)
         others = tuple(other for other in ordered if other.uid != event.uid)
-        around = stalls.Surroundings(node=node, transition=transition, lease=lease, others=others)
-        seen.append((event.status.claim_status or ClaimStatus.PENDING, _event(event, around, now)))
-    there = {event.uid for event in ordered}
+        context = stalls.EventContext(node=node, transition=transition, lease=lease, others=others)
+        seen.append((event.status.claim_status or ClaimStatus.PENDING, _event(event, context, now)))
+    present = {event.uid for event in ordered}
     kept = () if record is None else recorded(record, "" if node is None else node.uid)
     condition = node.condition(CONDITION_LIFECYCLE_TRANSITION) if node is not None else None
     ready = node.condition("Ready") if node is not None else None
@@ -133,14 +133,14 @@ def overview(
         current=next((one for status, one in seen if status == ClaimStatus.CLAIMED), None),
         waiting=tuple(one for status, one in seen if status == ClaimStatus.PENDING),
         finished=tuple(one for status, one in seen if status in TERMINAL),
-        recorded=tuple(one for one in kept if one.event_uid not in there),
+        recorded=tuple(one for one in kept if one.event_uid not in present),
     )
 
 
-def recorded(record: NodeLifecycleRecord, node_uid: str) -> tuple[Recorded, ...]:
-    """What a record says, newest first. `node_uid` is the node's that has the name now; empty when there is none."""
+def recorded(record: NodeLifecycleRecord, node_uid: str) -> tuple[RecordedEvent, ...]:
+    """Return the entries of a record, newest first. `node_uid`: of the present node of this name; empty: none."""
     return tuple(
-        Recorded(
+        RecordedEvent(
             event=one.event_name,
             event_uid=one.event_uid,
             transition=one.transition_name,
@@ -165,7 +165,7 @@ def recorded(record: NodeLifecycleRecord, node_uid: str) -> tuple[Recorded, ...]
 
 
 def claimant_of(lease: Lease | None, now: dt.datetime) -> Claimant | None:
-    """Who holds the Lease of a node; None when nobody does."""
+    """Return the holder of a node's Lease; None when it has none."""
     if lease is None or not lease.spec.holder_identity:
         return None
     renewed, lasts = lease.spec.renew_time, dt.timedelta(seconds=lease.spec.lease_duration_seconds or 0)
@@ -174,10 +174,10 @@ def claimant_of(lease: Lease | None, now: dt.datetime) -> Claimant | None:
     )
 
 
-def _event(event: LifecycleEvent, around: stalls.Surroundings, now: dt.datetime) -> EventOverview:
+def _event(event: LifecycleEvent, context: stalls.EventContext, now: dt.datetime) -> EventOverview:
     status = event.status
     claim_status = status.claim_status or ClaimStatus.PENDING.value
-    frozen, offered = status.transition, around.transition.spec if around.transition is not None else None
+    frozen, offered = status.transition, context.transition.spec if context.transition is not None else None
     progress = status.progress
     match claim_status:
         case ClaimStatus.PENDING:
@@ -202,17 +202,17 @@ def _event(event: LifecycleEvent, around: stalls.Surroundings, now: dt.datetime)
         total=progress.total if progress is not None else None,
         unit=progress.unit if progress is not None else "",
         message=status.message,
-        waits_for=_waits_for(event, around, now),
+        waits_for=_waits_for(event, context, now),
         deleting=event.deleting,
     )
 
 
-def _waits_for(event: LifecycleEvent, around: stalls.Surroundings, now: dt.datetime) -> str:
+def _waits_for(event: LifecycleEvent, context: stalls.EventContext, now: dt.datetime) -> str:
     match event.status.claim_status:
         case "" | ClaimStatus.PENDING:
-            return stalls.reason(event, stalls.Stage.PENDING, around, now)
+            return stalls.reason(event, stalls.Stage.PENDING, context, now)
         case ClaimStatus.CLAIMED:
-            return stalls.reason(event, stalls.Stage.CLAIMED, around, now)
+            return stalls.reason(event, stalls.Stage.CLAIMED, context, now)
         case _:
-            # A finished event that stays is kept on purpose, unless it should be gone.
-            return stalls.reason(event, stalls.Stage.TERMINATING, around, now) if event.deleting else ""
+            # A finished event is retained on purpose, unless it is being deleted.
+            return stalls.reason(event, stalls.Stage.TERMINATING, context, now) if event.deleting else ""

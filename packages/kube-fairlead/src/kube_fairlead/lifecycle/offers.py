@@ -1,9 +1,9 @@
-"""What becomes of the LifecycleTransitions that agents publish for drivers. Pure.
+"""How agents publish the LifecycleTransitions that drivers offer. Pure.
 
-Many agents publish the same transition for the same driver, so no agent owns the object, and none may remove it because
-its own driver left. Each agent whose driver offers it sees to it that the annotation `offered-at` stays young; with a
-thousand agents that is still one write per period. The collector of the controller manager removes what has not been
-offered for a while. A transition without our annotations is a user's: it is never changed and never removed.
+Many agents publish the same transition for the same driver, so no agent owns the object, and none may delete it when
+its own driver unregisters. Each agent whose driver offers it renews the annotation `offered-at` when that is old; with
+a thousand agents this is still one write per period. The controller manager's collector deletes a transition whose
+annotation expired. A transition without these annotations was created by a user and is never changed or deleted.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from kube_fairlead.api.reserved import ANNOTATION_OFFERED_AT, ANNOTATION_PUBLISH
 __all__ = [
     "RENEWAL",
     "Create",
-    "Fits",
     "Publication",
     "Refuse",
     "Renew",
     "Replace",
+    "UpToDate",
     "collectable_at",
     "differences",
-    "marks",
     "publish",
+    "published_annotations",
     "renewal_due",
 ]
 
 RENEWAL: Final = dt.timedelta(minutes=20)
-"""How old `offered-at` may be before an agent writes it anew."""
+"""How old `offered-at` may be before an agent renews it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Create:
-    """There is none: create it."""
+    """It does not exist: create it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fits:
-    """It says what the driver offers."""
+class UpToDate:
+    """Its spec is what the driver offers, and its annotation is recent."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Renew:
-    """It says what the driver offers; say anew that it does."""
+    """Its spec is what the driver offers; renew its annotation."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class Replace:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refuse:
-    """It says something else and stays as it is."""
+    """It has another spec and is not overwritten."""
 
     why: str
 
 
-Publication = Create | Fits | Renew | Replace | Refuse
+Publication = Create | UpToDate | Renew | Replace | Refuse
 
 
 def publish(
@@ -75,23 +75,23 @@ def publish(
     now: dt.datetime,
     renewal: dt.timedelta = RENEWAL,
 ) -> Publication:
-    """What to do when a driver registers with an offer. `users` are the unfinished events that name the transition."""
+    """Decide how to publish an offer of a driver. `users`: names of unfinished events that use the transition."""
     if existing is None:
         return Create()
     differing = differences(existing.spec, spec)
     if not differing:
         due = renewal_due(existing, driver, renewal)
-        return Renew() if due is not None and now >= due else Fits()
-    said = f"LifecycleTransition {existing.name} exists and says something else: {'; '.join(differing)}"
+        return Renew() if due is not None and now >= due else UpToDate()
+    found = f"LifecycleTransition {existing.name} exists with another spec: {'; '.join(differing)}"
     if _publisher(existing) != driver or existing.spec.driver != driver:
-        return Refuse(f"{said}; it was not published for this driver and is never overwritten")
+        return Refuse(f"{found}; it was not published for this driver and is never overwritten")
     if users:
-        return Refuse(f"{said}; it is replaced when no event uses it any more: {', '.join(users[:5])}")
+        return Refuse(f"{found}; it is replaced when no event uses it any more: {', '.join(users[:5])}")
     return Replace()
 
 
 def renewal_due(existing: LifecycleTransition, driver: str, renewal: dt.timedelta = RENEWAL) -> dt.datetime | None:
-    """When an agent whose driver offers it should say so anew; None for one that was not published for this driver."""
+    """Return when an agent renews the annotation; None when it was not published for this driver."""
     if _publisher(existing) != driver:
         return None
     offered = _offered_at(existing)
@@ -99,22 +99,22 @@ def renewal_due(existing: LifecycleTransition, driver: str, renewal: dt.timedelt
 
 
 def collectable_at(transition: LifecycleTransition, ttl: dt.timedelta) -> dt.datetime | None:
-    """When a transition may be removed because no driver offers it; None: a user made it, and it stays.
+    """Return when a transition that no driver offers may be deleted; None: a user created it, and it stays.
 
-    One whose annotation cannot be read was changed by a user, and stays as well.
+    One whose annotation cannot be parsed was changed by a user, and stays too.
     """
     offered = _offered_at(transition)
     return offered + ttl if offered is not None and _publisher(transition) else None
 
 
-def marks(driver: str, now: dt.datetime) -> dict[str, str]:
-    """The marks of a transition that an agent publishes."""
+def published_annotations(driver: str, now: dt.datetime) -> dict[str, str]:
+    """Return the annotations of a transition that an agent publishes."""
     return {ANNOTATION_PUBLISHED_BY: driver, ANNOTATION_OFFERED_AT: api_time.format_time(now)}
 
 
-def differences(theirs: LifecycleTransitionSpec, offered: LifecycleTransitionSpec) -> list[str]:
-    """Which fields differ, each in words that a driver's author can act on."""
-    before, after = wire.to_dict(theirs), wire.to_dict(offered)
+def differences(stored: LifecycleTransitionSpec, offered: LifecycleTransitionSpec) -> list[str]:
+    """Describe each field that differs, for the author of the driver."""
+    before, after = wire.to_dict(stored), wire.to_dict(offered)
     return [
         f"spec.{field} is {_shown(before.get(field))} and the driver offers {_shown(after.get(field))}"
         for field in sorted(before.keys() | after.keys())

@@ -1,4 +1,4 @@
-"""Moving an event from one claim status to the next. The table of legal moves is the API's own."""
+"""Move an event from one claim status to the next. The API's own table lists the legal moves."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kube_fairlead.api.wire import replace
 __all__ = ["WAITING", "IllegalPhaseChange", "advance", "phase_of", "shortened"]
 
 WAITING: Final = "waiting: "
-"""How the message of a pending event begins."""
+"""The prefix of a pending event's message."""
 
 _CUT = "..."
 
 
 class IllegalPhaseChange(ValueError):
-    """Raised when a status is asked to go where the table does not lead."""
+    """Raised when a claim status may not follow the current one."""
 
     def __init__(self, source: ClaimStatus, target: ClaimStatus) -> None:
         self.source = source
@@ -26,15 +26,15 @@ class IllegalPhaseChange(ValueError):
 
 
 def phase_of(status: LifecycleEventStatus) -> ClaimStatus:
-    """Where an event of this status stands; a ValueError for one that this version does not know."""
+    """Return the claim status; raise ValueError for one that this version does not know."""
     return ClaimStatus(status.claim_status or ClaimStatus.PENDING)
 
 
 def advance(status: LifecycleEventStatus, target: ClaimStatus, **changes: Any) -> LifecycleEventStatus:
-    """The status after a move, with whatever else changes at that moment.
+    """Return the status after a move, with the other fields that change with it.
 
     Raises:
-        IllegalMove: the table has no such move. Staying is none: use `wire.replace` for that.
+        IllegalPhaseChange: the table has no such move. To keep the claim status, use `wire.replace`.
     """
     source = phase_of(status)
     if target not in LEGAL_MOVES[source]:
@@ -43,7 +43,7 @@ def advance(status: LifecycleEventStatus, target: ClaimStatus, **changes: Any) -
 
 
 def shortened(message: str) -> str:
-    """A message that the API accepts, whoever wrote it."""
+    """Cut a message to the length that the API accepts."""
     if len(message) <= MESSAGE_MAX_LENGTH:
         return message
     return message[: MESSAGE_MAX_LENGTH - len(_CUT)] + _CUT

@@ -1,12 +1,12 @@
-"""What is kept of finished events: one entry each, in the record of their node. Pure.
+"""The record of a node: one entry for each finished event. Pure.
 
-Guarantees, of everything that this module returns:
-1. An event has at most one entry, by its uid, and writing it again changes nothing.
+Guarantees for each record that this module returns:
+1. An event has at most one entry, by its uid. Adding it again changes nothing.
 2. Entries are sorted by the time of completion, newest first, and within one second by the resourceVersion of the
-   finished event, so that two writers agree on their order. Times in the API are whole seconds; on one node events
-   are carried out one after the other, so the terminal status of the later one has the higher resourceVersion.
-3. A record holds at most `ENTRIES_MAX` entries and `BYTES_MAX` bytes. Room is made by leaving out the pods of old
-   entries first, then old entries; the newest entry always stays.
+   finished event, so that two writers agree on the order. Times in the API are whole seconds, and a node carries out
+   one event at a time, so the terminal status of the later event has the higher resourceVersion.
+3. A record holds at most `ENTRIES_MAX` entries and `BYTES_MAX` bytes. The pods of old
+   entries are dropped first, then old entries. The newest entry always stays.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from kube_fairlead.lifecycle import deadlines
 
 __all__ = [
     "BYTES_MAX",
-    "Keep",
+    "RecordRetention",
     "entry_of",
-    "may_go_without",
+    "may_release_without_record",
     "new_record",
     "newest_first",
     "overflow",
@@ -47,27 +47,27 @@ __all__ = [
 BYTES_MAX: Final = 128 * 1024
 """A twelfth of what etcd accepts for one object by default."""
 
-# How long an event is kept whose record the server refuses: the kind may be about to be installed, or the rights to be
-# granted. For ever would leave users with events that cannot be deleted, and nodes whose next event never begins.
-_PATIENCE: Final = dt.timedelta(seconds=30)
+# How long the claimant keeps an event whose record the API server rejects: an administrator may be about to install the
+# kind or to grant the rights. Without a limit, users could not delete the event, and no later event would be claimed.
+_RECORD_WAIT: Final = dt.timedelta(seconds=30)
 
 _LONG_AGO: Final = dt.datetime.min.replace(tzinfo=dt.UTC)
 _REQUESTER_MAX_LENGTH: Final = 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
-    """How long entries are kept, and how many records of nodes that no longer exist."""
+class RecordRetention:
+    """How long entries are retained, and how many records of nodes that no longer exist."""
 
     entries: dt.timedelta = dt.timedelta(days=30)
     gone_nodes: int = 1000
 
 
 def requester_of(event: LifecycleEvent) -> Requester | None:
-    """Who asked for an event; None when that cannot be known.
+    """Return who requested an event; None when it is unknown.
 
-    An annotation that admission wrote is the user. Without it, the program that created the object is named, which is
-    what it said of itself.
+    The annotation that admission writes names the user. Without it, the field manager that created the event is
+    returned, a name that the client chose itself.
     """
     if user := event.metadata.annotations.get(ANNOTATION_REQUESTED_BY, ""):
         return Requester(name=user[:_REQUESTER_MAX_LENGTH], source=RequesterSource.ADMISSION)
@@ -81,7 +81,7 @@ def requester_of(event: LifecycleEvent) -> Requester | None:
 
 
 def entry_of(event: LifecycleEvent) -> RecordEntry:
-    """What is kept of a finished event. The same event always gives the same entry."""
+    """Return the entry of a finished event. The same event always gives the same entry."""
     status, frozen = event.status, event.status.transition
     version = event.metadata.resource_version
     return RecordEntry(
@@ -107,17 +107,17 @@ def entry_of(event: LifecycleEvent) -> RecordEntry:
 
 
 def newest_first(entries: Iterable[RecordEntry]) -> list[RecordEntry]:
-    """Entries in the order of their completion, the last one first."""
+    """Sort entries by their completion, the newest first."""
     return sorted(entries, key=_order, reverse=True)
 
 
 def new_record(node_name: str, entry: RecordEntry) -> NodeLifecycleRecord:
-    """The first record of a node."""
+    """Create the record of a node with its first entry."""
     return NodeLifecycleRecord(metadata=ObjectMeta(name=node_name), entries=_bounded((entry,)))
 
 
 def with_entry(record: NodeLifecycleRecord, entry: RecordEntry) -> NodeLifecycleRecord | None:
-    """The record with one entry more; None when that changes nothing: it is there, or too old to have a place."""
+    """Add an entry; None when that changes nothing: it is present already, or older than all that fit."""
     if any(one.event_uid == entry.event_uid for one in record.entries):
         return None
     entries = _bounded((*record.entries, entry))
@@ -128,9 +128,9 @@ def with_entry(record: NodeLifecycleRecord, entry: RecordEntry) -> NodeLifecycle
 
 
 def pruned(record: NodeLifecycleRecord, keep: dt.timedelta, now: dt.datetime) -> NodeLifecycleRecord | dt.datetime:
-    """The record without entries whose time is over; when none is, the moment of the next.
+    """Drop expired entries; when none is expired, return the moment at which the next one is.
 
-    A record without entries has served its purpose.
+    The caller deletes a record without entries.
     """
     ends = [(deadlines.deadline_after(one.completion_time or _LONG_AGO, keep), one) for one in record.entries]
     left = tuple(one for end, one in ends if now < end)
@@ -141,24 +141,24 @@ def pruned(record: NodeLifecycleRecord, keep: dt.timedelta, now: dt.datetime) ->
 
 
 def overflow(records: Iterable[NodeLifecycleRecord], nodes: Mapping[str, Any], most: int) -> list[NodeLifecycleRecord]:
-    """The records to delete because nodes come and go faster than their records expire: those that ended first."""
+    """Return the records of deleted nodes that exceed the limit, the oldest first."""
     gone = [record for record in records if record.name not in nodes]
     gone.sort(key=lambda record: (_newest(record), record.name))
     return gone[: max(0, len(gone) - most)]
 
 
-def may_go_without(event: LifecycleEvent, code: int, now: dt.datetime, *, hurry: bool = False) -> bool:
-    """Whether an event may be released though the server refused its record with this HTTP status code.
+def may_release_without_record(event: LifecycleEvent, code: int, now: dt.datetime, *, urgent: bool = False) -> bool:
+    """Whether to remove an event's finalizer although the API server rejected its record with this status code.
 
-    What passes, such as a conflict or a server that is busy or broken, is tried again for as long as it takes. `hurry`:
-    the machine is going down, and its shutdown waits for the event.
+    A temporary error, such as a conflict or an overloaded server, is retried without limit. `urgent`: the node shuts
+    down and cannot wait.
     """
     if not 400 <= code < 500 or code in {409, 429}:
         return False
-    if hurry:
+    if urgent:
         return True
     since = event.status.completion_time or event.metadata.creation_timestamp or _LONG_AGO
-    return now >= deadlines.deadline_after(since, _PATIENCE)
+    return now >= deadlines.deadline_after(since, _RECORD_WAIT)
 
 
 def _newest(record: NodeLifecycleRecord) -> dt.datetime:
@@ -167,8 +167,8 @@ def _newest(record: NodeLifecycleRecord) -> dt.datetime:
 
 def _order(entry: RecordEntry) -> tuple[dt.datetime, int, dt.datetime, str]:
     # An entry of a version that did not write the sequence is older than every entry that has one.
-    begun = entry.claim_time or entry.request_time or _LONG_AGO
-    return entry.completion_time or _LONG_AGO, entry.sequence, begun, entry.event_uid
+    started = entry.claim_time or entry.request_time or _LONG_AGO
+    return entry.completion_time or _LONG_AGO, entry.sequence, started, entry.event_uid
 
 
 def _bounded(entries: Iterable[RecordEntry]) -> tuple[RecordEntry, ...]:

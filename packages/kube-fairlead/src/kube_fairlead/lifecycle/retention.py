@@ -1,4 +1,4 @@
-"""How long a finished event stays."""
+"""How long a finished event is retained."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.lifecycle import deadlines
 
-__all__ = ["collectable_at", "is_wound_up"]
+__all__ = ["collectable_at", "is_released"]
 
 
-def is_wound_up(event: LifecycleEvent) -> bool:
-    """Whether a finished event's claimant is done with it: then its finalizer is gone."""
+def is_released(event: LifecycleEvent) -> bool:
+    """Whether the claimant of a finished event has removed its finalizer."""
     return event.finished and FINALIZER_CLAIMED not in event.metadata.finalizers
 
 
 def collectable_at(event: LifecycleEvent, keep: dt.timedelta) -> dt.datetime | None:
-    """When a finished event may be deleted; None as long as it is not finished.
+    """Return when a finished event may be deleted; None while it is not finished.
 
-    One without a completion time was finished by somebody who did not say when: its creation must do. What need not be
-    kept is not measured: a completion time may lie in the future, written by a clock that was set right since.
+    Without a completion time, which another claimant may leave out, the creation time counts. With a retention of zero
+    no time counts, because a clock that was ahead may have written a completion time in the future.
     """
     if not event.finished:
         return None

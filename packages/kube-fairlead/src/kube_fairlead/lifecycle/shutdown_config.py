@@ -1,11 +1,11 @@
-"""How long pods get when their machine goes down: the kubelet's own three settings, with the kubelet's own rules.
+"""How long pods get in a node shutdown: the kubelet's three settings, with the kubelet's rules.
 
     shutdownGracePeriod              for all pods together
-    shutdownGracePeriodCriticalPods  the part of it that is kept for critical pods
+    shutdownGracePeriodCriticalPods  the part of it that is reserved for critical pods
     shutdownGracePeriodByPodPriority [{priority, shutdownGracePeriodSeconds}], instead of the two above
 
-The kubelet does not look into the list. Here its contents are checked too: a duplicate priority would make the order of
-two groups a matter of chance, and a negative period would make the others longer than the machine waits.
+The kubelet does not validate the list. This module does: a duplicate priority would leave the order of two groups
+undefined, and a negative period would make the others longer than the operating system waits.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/apis/config/validation/validation.go,
     k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager.go
@@ -38,7 +38,7 @@ _LIST: Final = "shutdownGracePeriodByPodPriority"
 _PRIORITY: Final = "priority"
 _SECONDS: Final = "shutdownGracePeriodSeconds"
 _INT32: Final = range(-(1 << 31), 1 << 31)
-# A day. What is longer is a slip of the pen, and no machine waits that long.
+# A day. A longer period is a typing error, and no operating system waits that long.
 _SECONDS_MAX: Final = 86_400
 _ZERO: Final = dt.timedelta(0)
 _SECOND: Final = dt.timedelta(seconds=1)
@@ -46,7 +46,7 @@ _SECOND: Final = dt.timedelta(seconds=1)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Period:
-    """Pods of this priority and above, up to the next period's, get so many seconds."""
+    """The seconds of pods with this priority or higher, up to the priority of the next period."""
 
     priority: int
     seconds: int
@@ -54,23 +54,23 @@ class Period:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShutdownConfig:
-    """The periods in rising priority. None means that pods get no time: the feature is off."""
+    """The periods in rising priority. Without periods, graceful shutdown is off."""
 
     periods: tuple[Period, ...] = ()
 
     @property
     def enabled(self) -> bool:
-        """Whether a shutdown is to be graceful."""
+        """Whether graceful shutdown is on."""
         return bool(self.periods)
 
     @property
     def budget_seconds(self) -> int:
-        """How long the machine must wait at most."""
+        """The seconds that the operating system must delay a shutdown."""
         return sum(period.seconds for period in self.periods)
 
 
 class BadShutdownConfig(ValueError):
-    """Raised when the settings contradict themselves; the message names every field that is wrong."""
+    """Raised when the settings are invalid; the message names every invalid field."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -78,10 +78,10 @@ class BadShutdownConfig(ValueError):
 
 
 def read_shutdown_config(settings: Mapping[str, Any], *, gate_is_on: bool = True) -> ShutdownConfig:
-    """Read the three fields of a kubelet's configuration; others are not looked at.
+    """Read the three fields of a kubelet's configuration; other fields are ignored.
 
     Raises:
-        BadShutdownConfig: a field is wrong.
+        BadShutdownConfig: a field is invalid.
     """
     problems: list[str] = []
     total = _duration(settings, _TOTAL, problems)
@@ -154,13 +154,13 @@ def _periods(value: Any, problems: list[str]) -> list[Period]:
             continue
         if unknown := sorted(str(key) for key in set(entry) - {_PRIORITY, _SECONDS}):
             problems.append(
-                f"invalid configuration: {path}.{unknown[0]} is no field; there are {_PRIORITY}, {_SECONDS}"
+                f"invalid configuration: {path}.{unknown[0]} is unknown; known fields: {_PRIORITY}, {_SECONDS}"
             )
         priority, seconds = entry.get(_PRIORITY, 0), entry.get(_SECONDS, 0)
         if type(priority) is not int or priority not in _INT32:
             problems.append(f"invalid configuration: {path}.{_PRIORITY} {priority!r} must be a 32-bit integer")
         elif any(period.priority == priority for period in found):
-            problems.append(f"invalid configuration: {path}.{_PRIORITY} {priority} is there twice")
+            problems.append(f"invalid configuration: {path}.{_PRIORITY} {priority} is a duplicate")
         elif type(seconds) is not int or not 0 <= seconds <= _SECONDS_MAX:
             problems.append(
                 f"invalid configuration: {path}.{_SECONDS} {seconds!r} must be an integer from 0 to {_SECONDS_MAX}"
@@ -174,7 +174,7 @@ def _periods(value: Any, problems: list[str]) -> list[Period]:
 
 
 def _migrated(total: dt.timedelta, critical: dt.timedelta) -> tuple[Period, ...]:
-    """The two old fields as periods, in whole seconds as the kubelet counts them."""
+    """Convert the two older fields to periods, in whole seconds as the kubelet counts them."""
     if total == _ZERO:
         return ()
     return (

@@ -21,9 +21,9 @@ from kube_fairlead.lifecycle import claims, deadlines, driver_options
 from kube_fairlead.lifecycle.facts import Precedence
 from kube_fairlead.lifecycle.shutdown_config import Period
 from kube_fairlead.lifecycle.shutdown_observation import OPTION_NODE_BOOT_ID
-from kube_fairlead.lifecycle.shutdown_recovery import Witness
+from kube_fairlead.lifecycle.shutdown_recovery import ShutdownEvidence
 
-__all__ = ["event_name", "is_event_name", "is_unsettled", "new_event", "new_transition", "precedence", "witness"]
+__all__ = ["event_name", "evidence", "is_event_name", "is_unsettled", "new_event", "new_transition", "precedence"]
 
 _BOOT_ID: Final = "boot-id"
 _STARTED_AT: Final = "started-at"
@@ -85,13 +85,13 @@ def precedence(node_name: str, started_at: dt.datetime, periods: Iterable[Period
     return Precedence(driver=DRIVER_SHUTDOWN, why=_INTERRUPTION, event_name=name, deadline=deadline)
 
 
-def witness(given: Mapping[str, str], otherwise: dt.datetime | None = None) -> Witness | None:
+def evidence(given: Mapping[str, str], otherwise: dt.datetime | None = None) -> ShutdownEvidence | None:
     """The shutdown in the options of an event; None if neither they nor `otherwise` contain its start."""
     try:
         started: dt.datetime | None = api_time.parse_micro_time(given.get(_STARTED_AT, ""))
     except ValueError:
         started = otherwise
-    return None if started is None else Witness(started, given.get(_BOOT_ID, ""))
+    return None if started is None else ShutdownEvidence(started, given.get(_BOOT_ID, ""))
 
 
 def _named(moment: str, node_name: str) -> str:

@@ -1,12 +1,13 @@
-"""Whether a machine that was going down is down: seen from elsewhere, because it cannot say so itself.
+"""Whether a node that was shutting down is down, as the controller manager observes it.
 
-1. A node with another boot id than at the claim went down and is up again: Succeeded.
-2. A node that had said that all its pods have ended, and is silent since: Succeeded. Silence alone may be a partition.
-3. A node of which neither is known by the deadline of the claim: SlaExpired, and it is said whether it still talks.
+1. A node with another boot id than at the claim shut down and started again: Succeeded.
+2. A node that reported that all its pods have ended, and has not reported since: Succeeded. A node that only stops
+   reporting may be partitioned.
+3. A node for which neither is known by the deadline of the claim: SlaExpired. The message says whether it reports.
 
-The pods that are still bound to it and have not ended are named: somebody must see to them.
-The taint that lets volumes be detached needs more than silence: the node's word that its pods have ended, and the
-cloud's own that the machine is off.
+The message names the pods that are bound to the node and have not ended, because a user must handle them.
+The taint that detaches volumes requires two facts: the node reported that its pods have ended, and the cloud reports
+that the machine is off.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent
 from kube_fairlead.api.meta import ConditionStatus
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from kube_fairlead.lifecycle import deadlines, phases
-from kube_fairlead.lifecycle.shutdown_recovery import WORDS_CAME_BACK
+from kube_fairlead.lifecycle.shutdown_recovery import MESSAGE_REBOOTED
 from kube_fairlead.lifecycle.steps import Finish, Nothing, WaitUntil
 
 __all__ = [
@@ -35,14 +36,14 @@ __all__ = [
 ]
 
 OPTION_NODE_BOOT_ID: Final = "node-boot-id"
-"""What the Node said its boot id was when the shutdown was claimed."""
+"""The option that holds the Node's boot id at the claim of the shutdown."""
 
 TAINT_OUT_OF_SERVICE: Final = Taint(
     key="node.kubernetes.io/out-of-service", value="fairlead", effect=TaintEffect.NO_EXECUTE
 )
-"""With it Kubernetes deletes the node's pods by force and detaches their volumes. The value says whose it is."""
+"""With it Kubernetes force-deletes the node's pods and detaches their volumes. The value marks it as Fairlead's."""
 
-_CLOUD_SAYS_OFF: Final = "node.cloudprovider.kubernetes.io/shutdown"
+_TAINT_CLOUD_SHUTDOWN: Final = "node.cloudprovider.kubernetes.io/shutdown"
 _NAMED_PODS_MAX: Final = 5
 
 Observation = Finish | WaitUntil | Nothing
@@ -50,51 +51,59 @@ Observation = Finish | WaitUntil | Nothing
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedNode:
-    """What can be seen of a node from elsewhere."""
+    """What the controller manager knows of a node."""
 
     node: Node | None
-    silent_since: dt.datetime  # the last sign of life: of its kubelet, or of its agent
-    pods: tuple[Pod, ...] = ()  # bound to it
+    last_report: dt.datetime  # the last heartbeat of its kubelet or its agent
+    pods: tuple[Pod, ...] = ()  # bound to the node
 
 
 def is_shutdown(event: LifecycleEvent) -> bool:
-    """Whether the event stands for a machine that goes down."""
+    """Whether the event represents a node shutdown."""
     return event.spec.transition_name == NODE_SHUTDOWN.name
 
 
-def observe(event: LifecycleEvent, sight: ObservedNode, silence: dt.timedelta, now: dt.datetime) -> Observation:
-    """What to make of the event of a shutdown."""
+def observe(
+    event: LifecycleEvent, observed: ObservedNode, report_timeout: dt.timedelta, now: dt.datetime
+) -> Observation:
+    """Decide what happens to a shutdown's event. A node without a report for `report_timeout` may be down."""
     if not is_shutdown(event) or event.claim_status is not ClaimStatus.CLAIMED:
-        return Nothing("it is not the event of a shutdown under way")
-    node = sight.node
+        return Nothing("it is not the event of a shutdown in progress")
+    node = observed.node
     if node is None or node.uid != event.status.node_uid:
-        return Nothing("its node is gone, which is the collector's business")
+        return Nothing("its node no longer exists, so the garbage collector finishes it")
     if _has_rebooted(event, node):
-        # Pods that the new boot has started, or made, are no pods of the old one.
-        old = dataclasses.replace(sight, pods=tuple(pod for pod in sight.pods if _is_old(pod, event)))
-        return _finish(event, ClaimStatus.SUCCEEDED, WORDS_CAME_BACK, old, now)
+        # Pods that were created or started since the reboot were not left behind.
+        old = dataclasses.replace(observed, pods=tuple(pod for pod in observed.pods if _is_old(pod, event)))
+        return _finish(event, ClaimStatus.SUCCEEDED, MESSAGE_REBOOTED, old, now)
     condition = node.condition(CONDITION_LIFECYCLE_TRANSITION)
     complete = condition is not None and condition.reason == NODE_SHUTDOWN.end
-    quiet_at = sight.silent_since + silence
-    if complete and now >= quiet_at:
-        since = f"{sight.silent_since:%Y-%m-%dT%H:%M:%SZ}"
+    report_due = observed.last_report + report_timeout
+    if complete and now >= report_due:
+        since = f"{observed.last_report:%Y-%m-%dT%H:%M:%SZ}"
         return _finish(
-            event, ClaimStatus.SUCCEEDED, f"all pods had ended, and the node is silent since {since}", sight, now
+            event,
+            ClaimStatus.SUCCEEDED,
+            f"all pods had ended, and the node has not reported since {since}",
+            observed,
+            now,
         )
     if deadlines.expired(event.status, now):
-        words = "it is silent, which may be a partition" if now >= quiet_at else "it still talks"
-        pods = "all its pods had ended" if complete else "it had not said that its pods have ended"
-        return _finish(event, ClaimStatus.SLA_EXPIRED, f"the node is not known to be down: {words}; {pods}", sight, now)
-    moments = [moment for moment in (quiet_at if complete else None, event.status.sla) if moment is not None]
+        report = "it does not report, which may be a network partition" if now >= report_due else "it still reports"
+        pods = "all its pods had ended" if complete else "it had not reported that its pods have ended"
+        return _finish(
+            event, ClaimStatus.SLA_EXPIRED, f"the node is not known to be down: {report}; {pods}", observed, now
+        )
+    moments = [moment for moment in (report_due if complete else None, event.status.sla) if moment is not None]
     return WaitUntil(min(moments), "the machine is going down") if moments else Nothing("the machine is going down")
 
 
 def out_of_service(node: Node) -> bool | None:
-    """Whether the taint should be there; None: leave it as it is. Only ours is ever taken away."""
+    """Whether to set the taint; None: leave it as it is. Only a taint that Fairlead set is removed."""
     has = any(taint.key == TAINT_OUT_OF_SERVICE.key for taint in node.spec.taints)
-    off = any(taint.key == _CLOUD_SAYS_OFF for taint in node.spec.taints)
-    said, ready = node.condition(CONDITION_LIFECYCLE_TRANSITION), node.condition("Ready")
-    if off and not has and said is not None and said.reason == NODE_SHUTDOWN.end:
+    off = any(taint.key == _TAINT_CLOUD_SHUTDOWN for taint in node.spec.taints)
+    transition, ready = node.condition(CONDITION_LIFECYCLE_TRANSITION), node.condition("Ready")
+    if off and not has and transition is not None and transition.reason == NODE_SHUTDOWN.end:
         return True
     ours = any(
         (taint.key, taint.value) == (TAINT_OUT_OF_SERVICE.key, TAINT_OUT_OF_SERVICE.value) for taint in node.spec.taints
@@ -116,8 +125,10 @@ def _is_old(pod: Pod, event: LifecycleEvent) -> bool:
     return not is_ready and (made is None or claimed is None or made <= claimed)
 
 
-def _finish(event: LifecycleEvent, outcome: ClaimStatus, message: str, sight: ObservedNode, now: dt.datetime) -> Finish:
-    left = _names(pod for pod in sight.pods if not pod.finished)
+def _finish(
+    event: LifecycleEvent, outcome: ClaimStatus, message: str, observed: ObservedNode, now: dt.datetime
+) -> Finish:
+    left = _names(pod for pod in observed.pods if not pod.finished)
     text = f"{message}; pods left behind: {left}" if left else message
     completed = deadlines.whole_seconds(now)
     return Finish(phases.advance(event.status, outcome, completion_time=completed, message=phases.shortened(text)))

@@ -1,16 +1,15 @@
-"""What an agent that has just started makes of what it finds: is this machine going down, and since when?
+"""Whether the node is shutting down when an agent starts, and since when.
 
-Four witnesses: the file on the node's disk, the LifecycleEvent and the condition in the API, and the system itself
-(logind's PreparingForShutdown). The file and the event name the boot they speak of. A condition does not, so its time
-is compared with the time of the boot. So a restart never makes a node that is going down look as if it were not
-(invariant 10).
+Four sources: the state file on the node's disk, the LifecycleEvent, the Node condition, and the operating system
+(logind's PreparingForShutdown). The file and the event contain the boot id. A condition does not, so its time is
+compared with the time of the boot. A restarted agent therefore never ignores a shutdown in progress (invariant 10).
 
-    the system says     of this boot    called off    of an earlier boot    nothing
-    going down          GoOn            Begin         Begin                 Begin
-    not going down      CalledOff       CalledOff     CameBack              StandBy
-    nothing             GoOn            CalledOff     CameBack              StandBy
+    operating system      evidence: this boot    cancelled    earlier boot    none
+    shutting down         Resume                 Begin        Begin           Begin
+    not shutting down     Cancelled              Cancelled    Rebooted        NoShutdown
+    unknown               Resume                 Cancelled    Rebooted        NoShutdown
 
-Where the system says nothing and the time is long past, the machine is evidently still up: CalledOff.
+When the operating system cannot say and the shutdown should have ended long ago, the node is still up: Cancelled.
 """
 
 from __future__ import annotations
@@ -20,77 +19,77 @@ import datetime as dt
 from typing import Final
 
 __all__ = [
-    "WORDS_CALLED_OFF",
-    "WORDS_CAME_BACK",
+    "MESSAGE_CANCELLED",
+    "MESSAGE_REBOOTED",
     "Begin",
     "Cancelled",
-    "Found",
     "NoShutdown",
     "Rebooted",
     "Recovery",
+    "RecoveryFacts",
     "Resume",
-    "Witness",
+    "ShutdownEvidence",
     "recover",
 ]
 
-# What the event of a shutdown says in the end, whoever comes to say it: the agent, or the observer from elsewhere.
-WORDS_CALLED_OFF: Final = "the shutdown of the node was called off"
-WORDS_CAME_BACK: Final = "the node went down and is up again"
+# The final message of a shutdown's event. The agent or the shutdown observer of the controller manager writes it.
+MESSAGE_CANCELLED: Final = "the shutdown of the node was cancelled"
+MESSAGE_REBOOTED: Final = "the node shut down and started again"
 
-# A machine that was to go down and has not done so in this time after its budget does not go down any more.
+# A node that is still up so long after its pods' time does not shut down any more.
 _GIVEN_UP_AFTER = dt.timedelta(minutes=10)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Witness:
+class ShutdownEvidence:
     """What one source says about a shutdown."""
 
     started_at: dt.datetime
-    boot_id: str = ""  # empty: it does not say
+    boot_id: str = ""  # empty: unknown
     complete: bool = False  # all pods have ended
-    called_off: bool = False  # it is over, and only not wound up yet
+    cancelled: bool = False  # cancelled, and its effects are not reverted yet
 
     def is_of_boot(self, boot_id: str, booted_at: dt.datetime) -> bool:
-        """Whether it speaks of the boot the machine is in."""
+        """Whether it is about the present boot."""
         if self.boot_id and boot_id:
             return self.boot_id == boot_id
         return self.started_at >= booted_at
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """Everything that a starting agent can know."""
+class RecoveryFacts:
+    """The facts that a starting agent decides from."""
 
     boot_id: str
     booted_at: dt.datetime
     now: dt.datetime
     budget_seconds: float
-    preparing: bool | None  # None: nobody to ask
-    file: Witness | None = None
-    event: Witness | None = None
-    condition: Witness | None = None
+    preparing: bool | None  # None: the operating system cannot say
+    file: ShutdownEvidence | None = None
+    event: ShutdownEvidence | None = None
+    condition: ShutdownEvidence | None = None
 
     @property
-    def witnesses(self) -> tuple[Witness, ...]:
-        """Those that say something."""
-        return tuple(witness for witness in (self.file, self.event, self.condition) if witness is not None)
+    def evidence(self) -> tuple[ShutdownEvidence, ...]:
+        """The evidence of all sources that have any."""
+        return tuple(one for one in (self.file, self.event, self.condition) if one is not None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NoShutdown:
-    """Nothing is under way and nothing is left over."""
+    """No shutdown is in progress, and none is left to finish."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Begin:
-    """The machine is going down and nobody here has noticed yet. `left_over`: an earlier shutdown is to be wound up."""
+    """The node shuts down, and no agent has recorded it yet. `left_over`: an earlier shutdown is not finished."""
 
     left_over: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resume:
-    """A shutdown is under way since then."""
+    """A shutdown is in progress since then."""
 
     started_at: dt.datetime
     complete: bool
@@ -98,14 +97,14 @@ class Resume:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cancelled:
-    """There was a shutdown in this boot, and the machine is not going down any more."""
+    """A shutdown began in this boot, and the node does not shut down any more."""
 
     started_at: dt.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rebooted:
-    """The machine went down and is up again."""
+    """The node shut down and started again."""
 
     started_at: dt.datetime
     complete: bool
@@ -114,24 +113,24 @@ class Rebooted:
 Recovery = NoShutdown | Begin | Resume | Cancelled | Rebooted
 
 
-def recover(found: Found) -> Recovery:
-    """Decide."""
-    current = [one for one in found.witnesses if one.is_of_boot(found.boot_id, found.booted_at)]
-    earlier = [one for one in found.witnesses if one not in current]
+def recover(facts: RecoveryFacts) -> Recovery:
+    """Decide which case it is."""
+    current = [one for one in facts.evidence if one.is_of_boot(facts.boot_id, facts.booted_at)]
+    earlier = [one for one in facts.evidence if one not in current]
     if current:
         started_at = min(one.started_at for one in current)
         complete = any(one.complete for one in current)
-        if any(one.called_off for one in current):
-            return Begin(left_over=True) if found.preparing else Cancelled(started_at)
-        if found.preparing is False or (found.preparing is None and _is_long_past(found, started_at)):
+        if any(one.cancelled for one in current):
+            return Begin(left_over=True) if facts.preparing else Cancelled(started_at)
+        if facts.preparing is False or (facts.preparing is None and _is_long_past(facts, started_at)):
             return Cancelled(started_at)
         return Resume(started_at, complete)
-    if found.preparing:
+    if facts.preparing:
         return Begin(left_over=bool(earlier))
     if earlier:
         return Rebooted(min(one.started_at for one in earlier), any(one.complete for one in earlier))
     return NoShutdown()
 
 
-def _is_long_past(found: Found, started_at: dt.datetime) -> bool:
-    return found.now > started_at + dt.timedelta(seconds=found.budget_seconds) + _GIVEN_UP_AFTER
+def _is_long_past(facts: RecoveryFacts, started_at: dt.datetime) -> bool:
+    return facts.now > started_at + dt.timedelta(seconds=facts.budget_seconds) + _GIVEN_UP_AFTER

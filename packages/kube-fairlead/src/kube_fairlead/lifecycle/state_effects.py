@@ -1,16 +1,16 @@
-"""The transitions and states that have a meaning to everybody, in one place.
+"""The reserved transitions and states, and the well-known Node conditions that they set.
 
-Every other state means what its driver says it means. Those here also set the conditions that Kubernetes 1.37 made
-well-known, so that an autoscaler or a person need not know Fairlead to understand a node.
+The driver defines the meaning of every other state. The states here also set conditions that Kubernetes 1.37 made
+well-known, so that an autoscaler or a user can read a node without knowledge of Fairlead.
 
     transition      from                     to                        meaning
-    node-shutdown   shutdown-drain-started   shutdown-drain-complete   the machine goes down; its pods end in order
-    node-drain      DrainStarted             DrainComplete             pods leave the node, by eviction
-    node-uncordon   Uncordoning              MaintenanceComplete       the node takes pods again
+    node-shutdown   shutdown-drain-started   shutdown-drain-complete   the node shuts down; its pods end in order
+    node-drain      DrainStarted             DrainComplete             pods are evicted from the node
+    node-uncordon   Uncordoning              MaintenanceComplete       the node accepts pods again
 
-MaintenancePlanned, MaintenanceInProgress and MaintenanceComplete may be the start or the end of anybody's transition,
-in any order. Admission refuses misuse: the states of a shutdown belong to node-shutdown alone; the names node-drain and
-node-uncordon belong to these states; DrainStarted and Uncordoning are only started with, DrainComplete only ended with.
+MaintenancePlanned, MaintenanceInProgress and MaintenanceComplete may be the start or the end of any transition, in any
+order. Admission rejects misuse: only node-shutdown may use the states of a shutdown; node-drain and node-uncordon must
+use the states above; DrainStarted and Uncordoning are only start states, DrainComplete is only an end state.
 
 Upstream: k8s.io/api@v0.37.1/core/v1/types.go
 """
@@ -44,7 +44,7 @@ MAINTENANCE_COMPLETE: Final = NODE_UNCORDON.end
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Effect:
-    """What a state makes of one well-known condition. The reason is the cause, as Kubernetes words it."""
+    """The value that a state gives one well-known condition. The reason is the cause, as in Kubernetes."""
 
     condition: str
     status: bool
@@ -77,22 +77,22 @@ _STATES: Final[Mapping[str, tuple[Effect, ...]]] = MappingProxyType(
             Effect(_PLANNED, False, "MaintenanceCompleted"),
             Effect(_MAINTAINING, False, "MaintenanceCompleted"),
         ),
-        # It stays in progress when the pods have ended: only the next boot ends it.
+        # It stays True after the pods have ended: only the next boot clears it.
         NODE_SHUTDOWN.start: (Effect(_GOING_DOWN, True, "NodeShutdown"),),
         NODE_SHUTDOWN.end: (Effect(_GOING_DOWN, True, "NodeShutdown"),),
     }
 )
-# What is no longer under way when a transition that began with this state did not reach its end.
+# The conditions of a transition from this start state that did not reach its end state.
 _FAILURES: Final[Mapping[str, tuple[Effect, ...]]] = MappingProxyType(
     {NODE_DRAIN.start: (Effect(_DRAINING, False, "DrainFailed"),)}
 )
 
 
 def effects_of_state(state: str) -> tuple[Effect, ...]:
-    """What reaching a state means; nothing for a state of a driver's own."""
+    """Return the conditions that a reached state sets; none for a driver's own state."""
     return _STATES.get(state, ())
 
 
 def effects_of_failure(start: str) -> tuple[Effect, ...]:
-    """What it means that a transition from this state ended before its end."""
+    """Return the conditions that a failed transition from this start state sets."""
     return _FAILURES.get(start, ())

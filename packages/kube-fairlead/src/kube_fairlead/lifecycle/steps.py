@@ -1,6 +1,6 @@
-"""The steps that `decide` may answer with: what a claimant does next about one event, as plain data.
+"""The steps that `decide` returns: what a claimant does next for one event, as plain data.
 
-The engine carries them out. Nothing here says when a step is right: that is `lifecycle.decisions`.
+The engine carries them out. `lifecycle.decisions` decides which one is due.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MarkSeen:
-    """Write why the event waits, whenever that changes; the wait for a driver counts from when it was first seen."""
+    """Write why the event waits. The wait for a driver counts from the first such write."""
 
     status: LifecycleEventStatus
     for_its_turn: bool = False
@@ -44,26 +44,26 @@ class MarkSeen:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AskDriver:
-    """Ask the driver whether it answers: a socket file is not a driver, and what is claimed for a dead one is stuck."""
+    """Probe the driver: its socket may outlive its process, and an event claimed for a dead driver stalls."""
 
     offer: Offer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claim:
-    """Write the claim: everything about it in one status update, guarded by the resource version."""
+    """Write the claim in one status update, guarded by the resourceVersion."""
 
     status: LifecycleEventStatus
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """From now on the event cannot vanish before its state is settled."""
+    """Add the finalizer, so that the event is not removed before its terminal status is stored."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AnnotateNode:
-    """Tell autoscalers, or tell them that it is over (None removes an annotation)."""
+    """Set or remove the annotations for autoscalers (None removes one)."""
 
     changes: Mapping[str, str | None]
 
@@ -82,50 +82,50 @@ class Publish:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordStart:
-    """Write that the driver has started and the node says so."""
+    """Write the start time: the driver has started, and the Node shows the start state."""
 
     status: LifecycleEventStatus
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NoteDriver:
-    """Write that the driver of a claimed event is out of reach, or that it is back."""
+    """Write that the driver of a claimed event is unreachable, or reachable again."""
 
     status: LifecycleEventStatus
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EndDriver:
-    """Call the driver's End and follow its progress."""
+    """Call the driver's End and store its progress."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finish:
-    """Write the terminal status; a call that is still under way is cancelled first."""
+    """Write the terminal status, after cancelling a call that still runs."""
 
     status: LifecycleEventStatus
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WriteRecord:
-    """Keep what the event came to in its node's record, before anything lets the event go."""
+    """Add the event's result to its node's record, before the finalizer is removed."""
 
     entry: RecordEntry
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """The state is settled: the event may be deleted."""
+    """Remove the finalizer: the event may be deleted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Delete:
-    """The event has served its purpose."""
+    """Delete the event."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """Nothing before this moment, unless something changes."""
+    """Do nothing before this moment, unless something changes."""
 
     moment: dt.datetime
     why: str
@@ -133,7 +133,7 @@ class WaitUntil:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nothing:
-    """Nothing, unless something changes."""
+    """Do nothing, unless something changes."""
 
     why: str
 

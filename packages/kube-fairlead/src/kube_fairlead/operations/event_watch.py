@@ -140,13 +140,13 @@ async def why_pending(client: Client, event: LifecycleEvent) -> str:
     bound = await client.of(LifecycleEvent).list_all(field_selector=f"spec.bindingNode={event.spec.binding_node}")
     others = tuple(other for other in bound.items if other.uid != event.uid)
     current = next((item for item in bound.items if item.uid == event.uid), event)
-    around = stalls.Surroundings(
+    context = stalls.EventContext(
         node=node,
         transition=await _found(client.of(LifecycleTransition).get(event.spec.transition_name)),
         lease=await _lease(client, event),
         others=others,
     )
-    why = stalls.reason(current, stalls.Stage.PENDING, around, now)
+    why = stalls.reason(current, stalls.Stage.PENDING, context, now)
     another_is_claimed = any(other.claim_status is ClaimStatus.CLAIMED for other in others)
     if node is None or another_is_claimed or current.status.first_seen_time is not None:
         return why
@@ -160,7 +160,7 @@ async def claimant_silence(client: Client, event: LifecycleEvent) -> str:
         ApiError, ClientError: the API server does not answer with it.
     """
     lease = await _lease(client, event)
-    return stalls.silence(event, lease, client.clock.now())
+    return stalls.missing_claimant(event, lease, client.clock.now())
 
 
 async def claimant_renewal(client: Client, event: LifecycleEvent) -> str:
@@ -170,7 +170,7 @@ async def claimant_renewal(client: Client, event: LifecycleEvent) -> str:
         ApiError, ClientError: the API server does not answer with it.
     """
     lease = await _lease(client, event)
-    if silence := stalls.silence(event, lease, client.clock.now()):
+    if silence := stalls.missing_claimant(event, lease, client.clock.now()):
         return silence
     renewed = None if lease is None else lease.spec.renew_time
     return "" if renewed is None else f"its claimant last renewed its Lease at {api_time.format_time(renewed)}"

@@ -8,7 +8,7 @@ from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import NodeLifecycleRecord
 from kube_fairlead.client.client import Client
-from kube_fairlead.lifecycle.node_overview import Recorded, recorded
+from kube_fairlead.lifecycle.node_overview import RecordedEvent, recorded
 
 __all__ = ["History", "NodeHistory", "read_history"]
 
@@ -18,7 +18,7 @@ class NodeHistory:
     """The finished events of the nodes of one name, newest first."""
 
     name: str
-    recorded: tuple[Recorded, ...]
+    recorded: tuple[RecordedEvent, ...]
     dropped_entries: int = 0  # how many older ones the record has dropped
 
 

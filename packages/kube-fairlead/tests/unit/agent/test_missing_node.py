@@ -14,26 +14,26 @@ class Follower:
     node_is_missing: bool = False
 
 
-async def test_a_missing_node_is_told_of_once_and_then_seldom(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_missing_node_is_logged_once_and_then_rarely(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="fairlead")
     clock, follower = VirtualClock(), Follower()
 
-    def told() -> list[str]:
-        said = [record.levelname for record in caplog.records]
+    def logged() -> list[str]:
+        levels = [record.levelname for record in caplog.records]
         caplog.clear()
-        return said
+        return levels
 
     async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
         scope.start(missing_node.warn_while_missing(follower, "node-1", clock), name="presence")
         await clock.advance(60)
-        assert told() == []
+        assert logged() == []
         follower.node_is_missing = True
         await clock.advance(60)
-        assert "there is no such node" in caplog.text
+        assert "node does not exist" in caplog.text
         assert "--node-name" in caplog.text
-        assert told() == ["WARNING"]
+        assert logged() == ["WARNING"]
         await clock.advance(1200)
-        assert told() == ["WARNING", "WARNING"]
+        assert logged() == ["WARNING", "WARNING"]
         follower.node_is_missing = False
         await clock.advance(60)
-        assert told() == ["INFO"]
+        assert logged() == ["INFO"]

@@ -27,7 +27,7 @@ Meeting = Callable[[Request], Awaitable[Response | None]]
 
 
 class Between:
-    """Between an agent and the server: somebody who meets every request, and may answer it instead of the server."""
+    """A transport between an agent and the server that may answer a request instead of the server."""
 
     def __init__(self, inner: Transport, meet: Meeting) -> None:
         self._inner = inner
@@ -53,7 +53,7 @@ def answer(error: api_errors.ApiError) -> Response:
 
 @pytest.mark.parametrize(("method", "path"), [("PUT", "/a/status"), ("DELETE", "/a")])
 async def test_an_event_that_is_refused_holds_up_no_other(here: World, method: str, path: str) -> None:
-    """Somebody's policy protects one event from being claimed, or from being deleted."""
+    """An admission policy rejects the claim or the deletion of one event."""
 
     async def meet(request: Request) -> Response | None:
         is_met = request.method == method and request.path.endswith(path)
@@ -109,7 +109,7 @@ async def test_an_event_that_was_never_claimed_leaves_a_record_too(here: World) 
     assert record.entries[0].requested_by.source == "Admission"
 
 
-async def test_a_server_that_is_only_busy_changes_nobodys_turn(here: World) -> None:
+async def test_a_busy_server_does_not_change_the_order(here: World) -> None:
     busy = [answer(api_errors.ServiceUnavailable("busy")) for _ in range(3)]
 
     async def meet(request: Request) -> Response | None:
@@ -123,7 +123,7 @@ async def test_a_server_that_is_only_busy_changes_nobodys_turn(here: World) -> N
 
 
 @pytest.mark.parametrize("mishap", ["conflict", "broken connection", "answer lost"])
-async def test_what_a_driver_tells_once_is_stored_whatever_befalls_the_write(here: World, mishap: str) -> None:
+async def test_progress_is_stored_whatever_happens_to_the_write(here: World, mishap: str) -> None:
     here.driver.hold["end"].clear()
     here.driver.progress = [Progress(done=1, total=9, unit="pods", message="blocked by budget shop/web")]
     befallen: list[Request] = []
@@ -171,7 +171,7 @@ async def test_a_node_that_refuses_every_write_as_outdated_costs_few_requests(he
     assert isinstance(agent.agent.last_error, api_errors.Conflict)
 
 
-async def called_off(here: World, name: str) -> None:
+async def cancelled_event(here: World, name: str) -> None:
     """By an administrator, who writes the terminal status and says no more."""
     event = await here.events.get(name)
     status = wire.replace(event.status, claim_status=ClaimStatus.FAILED, message="called off")
@@ -183,7 +183,7 @@ async def torn_away(here: World, name: str) -> None:
     await here.events.patch(name, MergePatch({"metadata": {"finalizers": None}}))
 
 
-@pytest.mark.parametrize("interfere", [called_off, torn_away])
+@pytest.mark.parametrize("interfere", [cancelled_event, torn_away])
 @pytest.mark.parametrize("ttl", [dt.timedelta(0), dt.timedelta(hours=1)])
 async def test_a_driver_stops_before_the_next_event_starts_one(
     here: World, interfere: Callable[[World, str], Awaitable[None]], ttl: dt.timedelta
@@ -202,7 +202,7 @@ async def test_a_driver_stops_before_the_next_event_starts_one(
     assert (here.driver.under_way, here.driver.most_at_once) == (1, 1)
 
 
-async def test_a_driver_stops_before_anything_else_happens_to_an_event_that_was_called_off(here: World) -> None:
+async def test_a_driver_stops_before_a_cancelled_event_is_finished(here: World) -> None:
     """Also when the agent hears of it by a conflict, in the middle of its steps."""
     here.driver.hold["end"].clear()
     here.driver.progress = [Progress(done=1, total=9, unit="pods", message="at work")]
@@ -212,7 +212,7 @@ async def test_a_driver_stops_before_anything_else_happens_to_an_event_that_was_
     async def meet(request: Request) -> Response | None:
         if request.method == "PUT" and b"at work" in (request.body or b"") and not off:
             off.append("e")
-            await called_off(here, "e")
+            await cancelled_event(here, "e")
         if request.method == "PUT" and request.path.endswith("/e") and b"Failed" in (request.body or b""):
             at_release.append(here.driver.under_way)
         return None
@@ -294,10 +294,10 @@ async def test_a_clock_that_is_set_forward_ends_what_is_due(tmp_path: pathlib.Pa
         assert world.seen()[-2:] == ["SlaExpired", "gone"]
 
 
-async def test_whoever_looks_after_a_node_knows_that_there_is_none(here: World) -> None:
+async def test_a_claimant_detects_that_its_node_is_missing(here: World) -> None:
     await here.nodes.delete(NODE)
     agent = here.start_agent().agent
-    seen = [agent.node_is_missing]  # nobody has said so yet
+    seen = [agent.node_is_missing]  # unknown so far
     await here.clock.advance(1)
     seen.append(agent.node_is_missing)
     await here.nodes.create(Node(metadata=ObjectMeta(name=NODE)))

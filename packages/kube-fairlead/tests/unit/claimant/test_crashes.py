@@ -21,12 +21,12 @@ from tests.unit.claimant.world import Deed, When, World, a_world
 STEPS = (
     "PUT lifecycleevents/e/status",  # the claim
     "PUT lifecycleevents/e",  # the finalizer
-    "PATCH nodes/node-1",  # autoscalers are told
+    "PATCH nodes/node-1",  # the annotations for autoscalers are set
     "PATCH nodes/node-1/status",  # the start state
     "PUT lifecycleevents/e/status",  # it is recorded
     "PATCH nodes/node-1/status",  # the end state
     "PUT lifecycleevents/e/status",  # the terminal status
-    "PATCH nodes/node-1",  # autoscalers are told that it is over
+    "PATCH nodes/node-1",  # the annotations for autoscalers are removed
     "POST nodelifecyclerecords",  # what it came to is kept
     "PUT lifecycleevents/e",  # the finalizer goes
     "DELETE lifecycleevents/e",
@@ -125,7 +125,7 @@ async def test_the_api_server_is_gone_for_half_a_minute(server_folder: pathlib.P
         agent.transport.is_down = False
         await here.clock.advance(40)
         await assert_ended_well(here, witness)
-        # Nobody had to start anew: the Lease outlasts such an outage.
+        # No term ended: the Lease outlasts such an outage.
         assert here.driver.calls == ["start e", "end e"]
 
 
@@ -197,7 +197,7 @@ async def assert_ended_well(here: World, witness: Witness) -> None:
 
 
 async def test_killed_again_and_again(server_folder: pathlib.Path) -> None:
-    """A hundred lives, each of which gets one request further at most."""
+    """A hundred agents, each killed after at most one more request."""
     async with a_world(server_folder) as here:
         witness = use_witness(here)
         await here.create()

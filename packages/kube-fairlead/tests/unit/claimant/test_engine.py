@@ -49,14 +49,14 @@ async def test_one_event_from_first_to_last(here: World) -> None:
     assert (await here.node()).metadata.annotations == {}
 
 
-async def test_people_are_told(here: World) -> None:
+async def test_events_and_metrics_are_recorded(here: World) -> None:
     agent = here.start_agent()
     await here.create()
     await here.clock.advance(1)
     await agent.stop()
     listed = await here.admin.of(_EVENTS).list(namespace="default")
-    told = {(one["regarding"]["kind"], one["reason"]) for one in listed.items}
-    assert told >= {
+    recorded = {(one["regarding"]["kind"], one["reason"]) for one in listed.items}
+    assert recorded >= {
         ("LifecycleEvent", "Claimed"),
         ("LifecycleEvent", "TransitionStarted"),
         ("LifecycleEvent", "TransitionSucceeded"),
@@ -204,7 +204,7 @@ async def test_a_user_who_tears_the_event_away_stops_the_driver(here: World) -> 
     assert here.driver.effects == ["start e", "start e", "end e"]
 
 
-async def test_a_node_that_is_made_anew_is_another_node(here: World) -> None:
+async def test_a_node_that_is_created_again_is_another_node(here: World) -> None:
     here.driver.hold["end"].clear()
     here.start_agent()
     await here.create()
@@ -281,8 +281,8 @@ async def test_why_it_waits_is_true_all_the_while(here: World) -> None:
     queued = await here.events.get("queued")
     assert queued.status.message == "waiting: another event of the node goes first"
     assert queued.status.first_seen_time is None, "it does not wait for its driver"
-    told = {event["reason"] for event in (await here.admin.of(_EVENTS).list(namespace="default")).items}
-    assert {"WaitingForDriver", "WaitingForTurn"} <= told
+    recorded = {event["reason"] for event in (await here.admin.of(_EVENTS).list(namespace="default")).items}
+    assert {"WaitingForDriver", "WaitingForTurn"} <= recorded
 
 
 async def test_the_same_state_again_is_a_new_one(here: World) -> None:
@@ -303,7 +303,7 @@ async def test_the_same_state_again_is_a_new_one(here: World) -> None:
     assert again.last_transition_time == here.clock.now() - dt.timedelta(seconds=5)
 
 
-async def test_somebody_else_writes_to_the_event_meanwhile(here: World) -> None:
+async def test_another_client_writes_the_event_meanwhile(here: World) -> None:
     here.driver.hold["start"].clear()
     agent = here.start_agent()
     await here.create()
@@ -319,13 +319,13 @@ async def test_somebody_else_writes_to_the_event_meanwhile(here: World) -> None:
     assert agent.agent.last_error is None
 
 
-async def test_a_driver_that_goes_and_comes_back(here: World) -> None:
+async def test_a_driver_that_unregisters_and_registers_again(here: World) -> None:
     here.driver.hold["end"].clear()
     agent = here.start_agent()
     await here.create()
     await here.clock.advance(1)
     here.channel.connected = False
-    # Its call ends when the driver goes; the next ones find nobody.
+    # Its call ends with the driver; the next calls find no driver.
     await agent.stop()
     here.start_agent()
     await here.clock.advance(20)
@@ -375,7 +375,7 @@ async def test_a_shutdown_interrupts(here: World) -> None:
     assert here.seen("f")[-1] == "gone"
 
 
-async def test_annotations_that_a_dead_agent_left_are_taken_back(here: World) -> None:
+async def test_annotations_of_a_dead_agent_are_removed(here: World) -> None:
     held = {key: value for key, value in autoscaler_annotations.hold({}).items() if value is not None}
     await here.nodes.modify(NODE, lambda node: wire.replace_metadata(node, annotations={**held, "mine": "1"}))
     here.start_agent()
@@ -383,7 +383,7 @@ async def test_annotations_that_a_dead_agent_left_are_taken_back(here: World) ->
     assert (await here.node()).metadata.annotations == {"mine": "1"}
 
 
-async def test_a_second_agent_stands_by(here: World) -> None:
+async def test_a_second_agent_waits_for_the_lease(here: World) -> None:
     first = here.start_agent(identity="first")
     await here.clock.advance(1)
     second = here.start_agent(identity="second")
@@ -427,7 +427,7 @@ async def test_a_claimant_that_is_cut_off_ends_its_call_before_another_may_make_
     await here.clock.advance(1)
     first.transport.is_down = True
     await here.clock.advance(30)
-    assert here.driver.under_way == 1, "the call outlives the server for as long as nobody else can hold the node"
+    assert here.driver.under_way == 1, "the call outlives the server while no other claimant can hold the Lease"
     await here.clock.advance(60)
     assert second.agent.holds_lease
     assert here.driver.calls == ["start e", "end e", "end e"]

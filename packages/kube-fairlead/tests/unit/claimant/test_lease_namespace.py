@@ -46,8 +46,8 @@ async def test_who_may_not_make_it_says_that_it_is_missing(world: World) -> None
         verdict = namespace.verdict()
         assert not verdict.is_ok
         assert verdict.note.startswith(f"namespace {NAMESPACE_NODE_LEASE} is missing and cannot be created: ")
-        told = [event.reason for event in (await world.admin.of(Event).list()).items]
-        assert told == ["LeaseNamespaceMissing"]
+        recorded = [event.reason for event in (await world.admin.of(Event).list()).items]
+        assert recorded == ["LeaseNamespaceMissing"]
         await world.admin.of(Namespace).create(Namespace(metadata=ObjectMeta(name=NAMESPACE_NODE_LEASE)))
         await world.until(running.done)
         assert namespace.verdict().is_ok

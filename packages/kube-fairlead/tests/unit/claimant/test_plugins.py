@@ -1,4 +1,4 @@
-"""The registry: the kubelet's order, words and pauses, on virtual time and with plugins of every kind."""
+"""The registry: the kubelet's order, message and pauses, on virtual time and with plugins of every kind."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class Folder:
 
 @dataclasses.dataclass(eq=False)
 class Plugin:
-    """What listens on a socket, and what it was told."""
+    """A plugin on a socket, and its notifications."""
 
     info: PluginInfo = INFO
     offered: Sequence[OfferedTransition] = (NEW,)
-    told: list[tuple[bool, str]] = dataclasses.field(default_factory=list)
+    notified: list[tuple[bool, str]] = dataclasses.field(default_factory=list)
     asked: int = 0
     error: Exception | None = None
     notify_error: Exception | None = None
@@ -79,7 +79,7 @@ class Plugin:
         return self.info
 
     async def notify(self, *, registered: bool, error: str = "") -> None:
-        self.told.append((registered, error))
+        self.notified.append((registered, error))
         if self.notify_error is not None:
             raise self.notify_error
 
@@ -138,7 +138,7 @@ async def registered(here: World) -> AsyncIterator[Registered]:
 
 async def test_a_driver_is_registered_and_its_transitions_published(registered: Registered) -> None:
     plugin = await registered.add(Plugin())
-    assert plugin.told == [(True, "")]
+    assert plugin.notified == [(True, "")]
     assert registered.directory.drivers() == {DRIVER: frozenset({("Cleaning", "Clean")})}
     published = await registered.here.admin.of(LifecycleTransition).get("cleaning")
     assert (published.spec.driver, published.spec.all_nodes) == (DRIVER, True)
@@ -154,15 +154,15 @@ async def test_a_socket_that_goes_takes_its_registration_with_it(registered: Reg
     await registered.here.clock.settle()
     assert registered.directory.drivers() == {}
     # No word to the plugin, and what it published stays.
-    assert plugin.told == [(True, "")]
+    assert plugin.notified == [(True, "")]
     await registered.here.admin.of(LifecycleTransition).get("cleaning")
 
 
-async def test_a_socket_that_is_created_anew_registers_anew(registered: Registered) -> None:
+async def test_a_socket_that_is_created_again_registers_again(registered: Registered) -> None:
     plugin = await registered.add(Plugin())
     registered.folder.now_holds(file(inode=2))
     await registered.here.clock.settle()
-    assert plugin.told == [(True, ""), (True, "")]
+    assert plugin.notified == [(True, ""), (True, "")]
     assert len(registered.directory.of_driver(DRIVER)) == 1
 
 
@@ -177,7 +177,7 @@ async def test_two_sockets_of_one_driver_are_a_rolling_update(registered: Regist
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"type": "CSIPlugin"}, "no handler registered for plugin type: CSIPlugin at socket /registry/a.sock"),
         ({"name": "not a name"}, "driver name 'not a name'"),
@@ -188,11 +188,13 @@ async def test_two_sockets_of_one_driver_are_a_rolling_update(registered: Regist
         ({"endpoint": "run/x.sock"}, "is not an absolute path"),
     ],
 )
-async def test_who_is_not_registered_is_told_why(registered: Registered, change: dict[str, Any], words: str) -> None:
+async def test_a_rejected_plugin_is_notified_of_the_reason(
+    registered: Registered, change: dict[str, Any], message: str
+) -> None:
     plugin = await registered.add(Plugin(info=dataclasses.replace(INFO, **change)))
-    ((done, error),) = plugin.told
+    ((done, error),) = plugin.notified
     assert not done
-    assert words in error
+    assert message in error
     assert registered.directory.drivers() == {}
 
 
@@ -203,48 +205,48 @@ async def test_failures_are_tried_again_as_the_kubelet_does(registered: Register
     assert pauses[:9] == pytest.approx([0.5, 1, 2, 4, 8, 16, 32, 64, 122])
     plugin.error = None
     await registered.here.clock.advance(122)
-    assert plugin.told[-1] == (True, "")
+    assert plugin.notified[-1] == (True, "")
 
 
-async def test_one_that_never_answers_holds_up_nobody(registered: Registered) -> None:
-    silent = await registered.add(Plugin(hang=True))
+async def test_a_plugin_that_never_responds_does_not_delay_others(registered: Registered) -> None:
+    hanging = await registered.add(Plugin(hang=True))
     other = dataclasses.replace(INFO, name="example.com/other", endpoint="/run/other.sock")
     await registered.add(Plugin(info=other), file("/registry/b.sock", 2))
     assert set(registered.directory.drivers()) == {"example.com/other"}
     await registered.here.clock.advance(12)
-    assert silent.told == [(False, "failed to get plugin info: timed out")]
+    assert hanging.notified == [(False, "failed to get plugin info: timed out")]
 
 
-async def test_one_that_cannot_be_told_is_not_registered(registered: Registered) -> None:
+async def test_a_plugin_that_cannot_be_notified_is_not_registered(registered: Registered) -> None:
     plugin = await registered.add(Plugin(notify_error=errors.DriverGone("gone")))
     assert registered.directory.drivers() == {}
-    assert plugin.told[0] == (True, "")
+    assert plugin.notified[0] == (True, "")
 
 
 async def test_the_same_endpoint_twice(registered: Registered) -> None:
     await registered.add(Plugin())
     second = await registered.add(Plugin(), file("/registry/b.sock", 2))
-    assert "endpoint /run/reboot.sock is registered already" in second.told[0][1]
+    assert "endpoint /run/reboot.sock is registered already" in second.notified[0][1]
 
 
 async def test_anothers_name_cannot_be_taken(registered: Registered) -> None:
     await registered.add(Plugin())
     thief = dataclasses.replace(INFO, endpoint="/run/thief.sock")
     second = await registered.add(Plugin(info=thief), file("/registry/b.sock", 2, owner=1000))
-    assert f"driver {DRIVER} is registered by another user" in second.told[0][1]
+    assert f"driver {DRIVER} is registered by another user" in second.notified[0][1]
     assert [one.endpoint for one in registered.directory.of_driver(DRIVER)] == ["/run/reboot.sock"]
 
 
 async def test_a_transition_that_says_something_else_is_not_overwritten(registered: Registered) -> None:
     plugin = await registered.add(Plugin(offered=(dataclasses.replace(OFFERED, end="Elsewhere"),)))
-    ((done, error),) = plugin.told
+    ((done, error),) = plugin.notified
     assert not done
     assert "spec.end is 'Rebooted' and the driver offers 'Elsewhere'" in error
     kept = await registered.here.admin.of(LifecycleTransition).get("reboot")
     assert kept.spec.end == "Rebooted"
 
 
-async def test_what_is_published_comes_back_when_it_is_deleted(registered: Registered) -> None:
+async def test_a_deleted_transition_is_published_again(registered: Registered) -> None:
     await registered.add(Plugin(offered=(NEW,)))
     transitions = registered.here.admin.of(LifecycleTransition)
     first = await transitions.get(NEW.name)
@@ -261,7 +263,7 @@ async def test_what_is_published_comes_back_when_it_is_deleted(registered: Regis
         await transitions.get(NEW.name)
 
 
-async def test_what_is_offered_is_said_anew_from_time_to_time(registered: Registered) -> None:
+async def test_an_offered_transition_is_renewed_periodically(registered: Registered) -> None:
     await registered.add(Plugin(offered=(NEW,)))
     transitions = registered.here.admin.of(LifecycleTransition)
     first = (await transitions.get(NEW.name)).metadata.annotations
@@ -282,11 +284,11 @@ async def test_a_new_version_of_a_driver_replaces_what_the_old_one_offered(regis
     changed = dataclasses.replace(NEW, sla="5m")
     newer = Plugin(info=dataclasses.replace(INFO, endpoint="/run/new.sock"), offered=(changed,))
     plugin = await registered.add(newer, file("/registry/new.sock", 2))
-    assert "it is replaced when no event uses it any more: busy" in plugin.told[0][1]
+    assert "it is replaced when no event uses it any more: busy" in plugin.notified[0][1]
     assert (await transitions.get(NEW.name)).spec.sla is None
     await here.events.delete(event.name)
     await here.clock.advance(130)
-    assert plugin.told[-1] == (True, "")
+    assert plugin.notified[-1] == (True, "")
     assert (await transitions.get(NEW.name)).spec.sla == "5m"
 
 
@@ -323,13 +325,13 @@ async def test_a_driver_is_not_refused_because_another_agent_was_faster(
     plugin = await registered.add(newer, file("/registry/new.sock", 2))
     await registered.here.clock.advance(5)
     assert raced == [NEW.name]
-    assert plugin.told == [(True, "")]
+    assert plugin.notified == [(True, "")]
     assert (await transitions.get(NEW.name)).spec.sla == "5m"
 
 
 async def test_the_same_transition_again_is_fine(registered: Registered) -> None:
     plugin = await registered.add(Plugin(offered=(OFFERED,)))
-    assert plugin.told == [(True, "")]
+    assert plugin.notified == [(True, "")]
 
 
 @pytest.mark.parametrize(
@@ -341,15 +343,17 @@ async def test_the_same_transition_again_is_fine(registered: Registered) -> None
         dataclasses.replace(NEW, name="node-shutdown"),
     ],
 )
-async def test_what_the_server_refuses_is_told(registered: Registered, offered: OfferedTransition) -> None:
+async def test_a_rejection_by_the_server_is_sent_to_the_plugin(
+    registered: Registered, offered: OfferedTransition
+) -> None:
     plugin = await registered.add(Plugin(offered=(offered,)))
-    ((done, error),) = plugin.told
+    ((done, error),) = plugin.notified
     assert not done
     assert "cannot be published" in error
 
 
 @pytest.mark.parametrize(
-    ("offered", "words"),
+    ("offered", "message"),
     [
         ((NEW, dataclasses.replace(NEW, name="")), "the transition from 'Cleaning' to 'Clean' has no name"),
         ((NEW, dataclasses.replace(NEW, end="Elsewhere")), f"transition {NEW.name} is offered twice"),
@@ -358,19 +362,19 @@ async def test_what_the_server_refuses_is_told(registered: Registered, offered: 
     ],
 )
 async def test_names_are_checked_before_anything_is_published(
-    registered: Registered, offered: tuple[OfferedTransition, ...], words: str
+    registered: Registered, offered: tuple[OfferedTransition, ...], message: str
 ) -> None:
     plugin = await registered.add(Plugin(offered=offered))
-    ((done, error),) = plugin.told
+    ((done, error),) = plugin.notified
     assert not done
-    assert words in error
+    assert message in error
     with pytest.raises(api_errors.NotFound):
         await registered.here.admin.of(LifecycleTransition).get(NEW.name)
 
 
 async def test_too_many_transitions(registered: Registered) -> None:
     plugin = await registered.add(Plugin(offered=[NEW] * 101))
-    assert "101 transitions are too many" in plugin.told[0][1]
+    assert "101 transitions exceed the maximum of 100" in plugin.notified[0][1]
 
 
 async def test_the_api_server_may_come_later(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,6 +392,6 @@ async def test_the_api_server_may_come_later(here: World, monkeypatch: pytest.Mo
     async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
         scope.start(registered.registry.run(), name="registry")
         plugin = await registered.add(Plugin())
-        assert plugin.told == []
+        assert plugin.notified == []
         await here.clock.advance(5)
-        assert plugin.told == [(True, "")]
+        assert plugin.notified == [(True, "")]

@@ -41,7 +41,7 @@ def test_a_folder_that_is_not_there_is_empty(short_path: pathlib.Path) -> None:
     assert sockets_in(short_path / "nowhere") == []
 
 
-def test_a_socket_created_anew_is_another(short_path: pathlib.Path) -> None:
+def test_a_socket_created_again_is_another(short_path: pathlib.Path) -> None:
     path = short_path / "a.sock"
     with bound(path):
         (first,) = sockets_in(short_path)

@@ -74,7 +74,7 @@ class Deed(sdk.Driver):
         self.answering.clear()
 
     def answer_questions(self) -> None:
-        """As a process that goes on."""
+        """As a process that continues."""
         self.answering.set()
 
     async def start(self, work: sdk.Work) -> None:
@@ -251,12 +251,12 @@ class RunningAgent:
     task: asyncio.Task[None]
 
     async def kill(self) -> None:
-        """As kill -9: no farewell reaches anybody."""
+        """As kill -9: the agent sends nothing more."""
         self.transport.died.set()
         await self.stop()
 
     async def stop(self) -> None:
-        """As SIGTERM. Time goes on meanwhile."""
+        """As SIGTERM. Time passes meanwhile."""
         self.task.cancel()
         while not self.task.done():
             await self.transport.clock.advance(0.01)

@@ -137,15 +137,15 @@ def test_how_the_agent_ends_is_the_services_exit_code(
 ) -> None:
     calls = FakeCalls()
 
-    def started(*, hears_preshutdown: bool) -> Service:
-        service = Service(calls, RealClock(), hears_preshutdown=hears_preshutdown)
+    def started(*, accepts_preshutdown: bool) -> Service:
+        service = Service(calls, RealClock(), accepts_preshutdown=accepts_preshutdown)
         service.start()
         return service
 
     monkeypatch.setattr(windows_service, "_started", started)
     with (
         pytest.raises(type(failure)) if failure is not None else contextlib.nullcontext(),
-        windows_service.running(wanted=True, hears_preshutdown=True) as service,
+        windows_service.running(wanted=True, accepts_preshutdown=True) as service,
     ):
         assert service is not None
         if failure is not None:

@@ -35,14 +35,14 @@ def test_why_an_event_waits_is_as_seen_now() -> None:
         transition="t",
         status="Pending",
         message="waiting: there is no LifecycleTransition t",
-        waits_for="nobody claims for the node",
+        waits_for="the node has no claimant",
     )
     node = NodeOverview(name="n", waiting=(event,))
     status = ClusterStatus(
         now=dt.datetime(2026, 3, 1, tzinfo=dt.UTC), nodes=(NodeSummary(node=node, platform=Platform()),)
     )
     for shown in (as_table(status), as_page(status)):
-        assert "nobody claims for the node" in shown
+        assert "the node has no claimant" in shown
         assert "there is no LifecycleTransition" not in shown
 
 

@@ -16,7 +16,7 @@ from tests.unit.election.world import World
 
 
 def collecting(world: World, gone_nodes: int = 2) -> contextlib.AbstractAsyncContextManager[PrometheusMetrics]:
-    return running(world, record_gc(records.Keep(entries=dt.timedelta(hours=10), gone_nodes=gone_nodes)))
+    return running(world, record_gc(records.RecordRetention(entries=dt.timedelta(hours=10), gone_nodes=gone_nodes)))
 
 
 async def add(world: World, node: str, *hours: float) -> None:

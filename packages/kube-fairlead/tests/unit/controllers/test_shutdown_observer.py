@@ -98,7 +98,7 @@ async def test_a_node_that_said_it_was_done_and_is_silent_went_down(world: World
         await world.clock.advance(10)
         seen = await event(world)
         assert seen.claim_status is ClaimStatus.SUCCEEDED
-        assert "all pods had ended, and the node is silent since" in seen.status.message
+        assert "all pods had ended, and the node has not reported since" in seen.status.message
         assert seen.status.message.endswith("pods left behind: default/forgotten")
         assert 'fairlead_shutdowns_observed_total{status="Succeeded"} 1.0' in metrics.exposition().decode()
 
@@ -115,7 +115,7 @@ async def test_pods_that_the_next_boot_has_started_are_not_left_behind(world: Wo
     async with running(world, shutdown_observer(silence=SILENCE)):
         await world.clock.advance(10)
         message = (await event(world)).status.message
-    assert message == "the node went down and is up again; pods left behind: default/forgotten"
+    assert message == "the node shut down and started again; pods left behind: default/forgotten"
 
 
 async def test_a_node_that_still_talks_is_not_down(world: World) -> None:
@@ -134,7 +134,7 @@ async def test_a_node_that_still_talks_is_not_down(world: World) -> None:
             await world.clock.advance(10)
         seen = await event(world)
         assert seen.claim_status is ClaimStatus.SLA_EXPIRED
-        assert "it still talks; all its pods had ended" in seen.status.message
+        assert "it still reports; all its pods had ended" in seen.status.message
 
 
 async def test_a_node_that_vanished_in_the_middle_is_not_known_to_be_down(world: World) -> None:
@@ -145,7 +145,7 @@ async def test_a_node_that_vanished_in_the_middle_is_not_known_to_be_down(world:
         await world.clock.advance(15)
         seen = await event(world)
         assert seen.claim_status is ClaimStatus.SLA_EXPIRED
-        assert "which may be a partition; it had not said that its pods have ended" in seen.status.message
+        assert "which may be a network partition; it had not reported that its pods have ended" in seen.status.message
 
 
 async def test_another_boot_id_is_proof(world: World) -> None:
@@ -155,7 +155,10 @@ async def test_another_boot_id_is_proof(world: World) -> None:
         await status(world, nodeInfo={"bootID": "boot-2"})
         await world.clock.advance(10)
         seen = await event(world)
-        assert (seen.claim_status, seen.status.message) == (ClaimStatus.SUCCEEDED, "the node went down and is up again")
+        assert (seen.claim_status, seen.status.message) == (
+            ClaimStatus.SUCCEEDED,
+            "the node shut down and started again",
+        )
 
 
 async def test_a_node_whose_boot_id_was_not_known_proves_nothing_by_it(world: World) -> None:

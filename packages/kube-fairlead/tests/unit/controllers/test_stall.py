@@ -12,11 +12,11 @@ from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, Progress
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from kube_fairlead.controllers.stall import stall
-from kube_fairlead.lifecycle.stalls import Patience
+from kube_fairlead.lifecycle.stalls import StallLimits
 from tests.unit.controllers.stage import a_node, a_transition, an_event, claim, running
 from tests.unit.election.world import World
 
-PATIENCE = Patience(
+PATIENCE = StallLimits(
     pending=dt.timedelta(minutes=10), claimed=dt.timedelta(minutes=20), terminating=dt.timedelta(minutes=30)
 )
 
@@ -49,7 +49,7 @@ async def test_what_is_pending_for_too_long_is_told_once_in_a_while(world: World
         await world.clock.advance(20)
         (note,) = await told(world, "e")
         assert note.startswith("Pending since ")
-        assert note.endswith(f"nobody claims for the node: there is no Lease {NAMESPACE_NODE_LEASE}/n")
+        assert note.endswith(f"the node has no claimant: there is no Lease {NAMESPACE_NODE_LEASE}/n")
         assert stalled(metrics.exposition(), "Pending") == 1
         await world.clock.advance(900)
         events = (await world.admin.of(core_v1.Event).list(namespace="default")).items
@@ -101,8 +101,8 @@ async def test_what_is_terminating_for_too_long_says_who_holds_it(world: World, 
     async with running(world, stall(PATIENCE)) as metrics:
         await world.clock.advance(1810)
         notes = await told(world, "e")
-        assert any("Terminating since" in note and "it is carried out first: " in note for note in notes)
-        silent = "agent is silent" if agent else "nobody claims for the node"
+        assert any("Terminating since" in note and "its transition is carried out first: " in note for note in notes)
+        silent = "agent does not renew its Lease" if agent else "the node has no claimant"
         assert all(silent in note for note in notes)
         assert stalled(metrics.exposition(), "Terminating") == 1
         assert stalled(metrics.exposition(), "Claimed") == 0

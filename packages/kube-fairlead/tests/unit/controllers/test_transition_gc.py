@@ -27,7 +27,7 @@ async def mark(world: World, name: str) -> None:
     """As an agent that published it now."""
     transitions = world.admin.of(LifecycleTransition)
     driver = (await transitions.get(name)).spec.driver
-    annotations = offers.marks(driver, world.clock.now())
+    annotations = offers.published_annotations(driver, world.clock.now())
     await transitions.patch(name, MergePatch({"metadata": {"annotations": annotations}}))
 
 

@@ -54,7 +54,7 @@ def made(
     ],
 )
 def test_who_is_in_the_way(events: tuple[LifecycleEvent, ...], expected: bool) -> None:
-    assert claims.is_in_the_way(events, US) is expected
+    assert claims.blocks_other_claimant(events, US) is expected
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_when_there_is_something_to_do(events: tuple[LifecycleEvent, ...], expec
     offered = transition()
     drivers = {DRIVER: frozenset({(offered.spec.start, offered.spec.end)})}
     known = {offered.name: offered}
-    assert claims.concerned_from(node(), events, known, drivers, claimant=US, keep=KEEP) == expected
+    assert claims.lease_needed_from(node(), events, known, drivers, claimant=US, keep=KEEP) == expected
 
 
 def test_what_cannot_be_claimed_as_things_are_is_no_reason_to_hold_a_lease() -> None:
     offered = transition()
-    assert claims.concerned_from(node(), [made()], {offered.name: offered}, {}, claimant=US, keep=KEEP) is None
+    assert claims.lease_needed_from(node(), [made()], {offered.name: offered}, {}, claimant=US, keep=KEEP) is None
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_cannot_be_claimed_as_things_are_is_no_reason_to_hold_a_lease() -> 
 )
 def test_who_goes_first(other: LifecycleEvent, expected: bool) -> None:
     mine = made()
-    found = claims.blocker(mine, (mine, other), claimant=US, is_ready={"a": True, "z": True, "e": True})
+    found = claims.preceding_event(mine, (mine, other), claimant=US, is_ready={"a": True, "z": True, "e": True})
     assert found == (other if expected else None)
-    unready = claims.blocker(mine, (mine, other), claimant=US, is_ready={})
+    unready = claims.preceding_event(mine, (mine, other), claimant=US, is_ready={})
     assert unready == (other if expected and other.status.claimed_by else None)

@@ -116,7 +116,7 @@ def test_first_come_first_served() -> None:
     assert here.decide("e") == d.Nothing("event b goes first")
 
 
-def test_one_that_waits_for_its_driver_holds_nobody_up() -> None:
+def test_an_event_that_waits_for_its_driver_blocks_no_other() -> None:
     here = world()
     here.transitions["later"] = transition("later", driver="example.com/absent")
     here.add(event("a", "later"))
@@ -126,7 +126,7 @@ def test_one_that_waits_for_its_driver_holds_nobody_up() -> None:
     assert isinstance(here.step("e"), d.Claim)
 
 
-def test_the_next_waits_until_the_last_is_wound_up() -> None:
+def test_the_next_event_waits_until_the_last_is_released() -> None:
     here = world()
     here.step("e")
     here.step("e")
@@ -244,7 +244,7 @@ def test_an_answer_too_late_does_not() -> None:
     assert here.statuses["uid-e"][-1] is ClaimStatus.SLA_EXPIRED
 
 
-def test_a_refusal_is_a_failure_with_the_drivers_words() -> None:
+def test_an_error_of_the_driver_fails_the_event_with_its_message() -> None:
     here = world(sla=None)
     claimed(here)
     assert here.decide("e") == d.Nothing("the driver works")
@@ -293,7 +293,7 @@ def test_anothers_claim_is_left_alone(whose: str) -> None:
     assert isinstance(here.decide("f"), d.Claim)
 
 
-def test_one_that_the_server_refuses_holds_nobody_up() -> None:
+def test_an_event_that_the_server_rejects_blocks_no_other() -> None:
     here = world()
     here.add(event("f"))
     facts = dataclasses.replace(here.facts(), refused=frozenset({"uid-e"}))
@@ -362,7 +362,7 @@ def test_deleted_while_claimed_it_is_run_to_its_end() -> None:
     assert here.statuses["uid-e"][-1] is ClaimStatus.SUCCEEDED
 
 
-def test_a_finalizer_that_somebody_removed_is_put_back() -> None:
+def test_a_removed_finalizer_is_added_again() -> None:
     here = world()
     claimed(here)
     here.events["e"] = wire.replace_metadata(here.events["e"], finalizers=())
@@ -421,7 +421,7 @@ def test_a_claim_without_its_whole_content_fails(content: dict[str, Any]) -> Non
     assert here.events["e"].status.message == "the claim does not say what was claimed"
 
 
-def test_somebodys_own_annotation_for_an_autoscaler_stays() -> None:
+def test_another_clients_autoscaler_annotation_stays() -> None:
     here = world(settings=Settings())
     mine = {"karpenter.sh/do-not-disrupt": "until-monday"}
     assert here.node is not None

@@ -68,7 +68,7 @@ def test_negative_grace_counts_as_one_second() -> None:
     assert decide_custom(State(1), -7, NOW) == Mark(at(1), 1)
 
 
-def test_a_grace_beyond_the_calendar_is_as_late_as_can_be_said() -> None:
+def test_a_grace_beyond_the_calendar_is_the_latest_time() -> None:
     decision = decide_custom(State(1), 2**63 - 1, NOW)
     assert isinstance(decision, Mark)
     assert decision.deletion_timestamp.year == 9999

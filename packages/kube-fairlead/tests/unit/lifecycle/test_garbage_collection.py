@@ -101,13 +101,13 @@ def test_what_no_claimant_answers_for_is_recorded_first(node: Node | None, final
     assert not isinstance(collect(finished, node, RULES, NOW, recorded=True), WriteRecord)
 
 
-def test_what_its_claimant_never_came_back_to_is_recorded_before_it_goes() -> None:
+def test_an_abandoned_event_is_recorded_before_it_is_deleted() -> None:
     finished = event("Failed", age=ago(minutes=70))
     assert collect(finished, HERE, RULES, NOW) == WriteRecord(records.entry_of(finished))
     assert isinstance(collect(event("Failed", age=ago(minutes=69)), HERE, RULES, NOW), WaitUntil)
 
 
-def test_the_finalizer_is_removed_only_where_nobody_else_can() -> None:
+def test_the_finalizer_is_removed_only_where_no_claimant_can() -> None:
     finished = event("Succeeded", finalizer=True)
     assert isinstance(collect(finished, HERE, RULES, NOW), Nothing)
     assert collect(finished, None, RULES, NOW, recorded=True) == RemoveFinalizer()

@@ -1,4 +1,4 @@
-"""A node that says that its machine goes down: nobody else begins anything there, or says otherwise (invariant 10)."""
+"""A node that reports its shutdown: no other event begins there or writes its conditions (invariant 10)."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_nothing_is_claimed_there_and_the_event_says_why(reason: str, believed: 
     assert isinstance(here.step("e"), d.MarkSeen)
     assert here.events["e"].status.message == f"{phases.WAITING}the node is going down"
     assert here.step("e") == d.WaitUntil(START + believed, "the node is going down")
-    # A word that nobody takes back does not keep the node from everybody for ever.
+    # A stale shutdown condition does not block the node forever.
     here.now += believed
     assert isinstance(here.step("e"), d.Claim)
 
 
-def test_when_it_is_taken_back_the_event_goes_on() -> None:
+def test_after_the_condition_is_cleared_the_event_continues() -> None:
     here = world()
     here.say_of_shutdown(NODE_SHUTDOWN.start)
     here.settle()
@@ -50,7 +50,7 @@ def test_when_it_is_taken_back_the_event_goes_on() -> None:
 @pytest.mark.parametrize("is_answered", [False, True])
 @pytest.mark.parametrize("steps", range(2, 9))
 def test_what_is_under_way_says_nothing_and_begins_nothing(steps: int, is_answered: bool) -> None:
-    """Wherever the event stands: claimed, started, called for the second time, or done and not told."""
+    """In every state of the event: claimed, started, called for the second time, or ended and not published."""
     here = world()
     for _ in range(steps):
         here.answer("e")
@@ -82,13 +82,13 @@ def test_a_deadline_is_not_prolonged_by_it() -> None:
     assert here.events["e"].claim_status is ClaimStatus.SLA_EXPIRED
 
 
-def test_whoever_claims_for_many_nodes_leaves_the_lease_to_the_nodes_own_agent() -> None:
+def test_a_claimer_leaves_the_lease_to_the_nodes_own_agent() -> None:
     here = world()
     here.say_of_shutdown(NODE_SHUTDOWN.start)
     assert here.node is not None
     offered = here.transitions["reboot"]
     drivers = {DRIVER: frozenset({(offered.spec.start, offered.spec.end)})}
-    since = claims.concerned_from(
+    since = claims.lease_needed_from(
         here.node, here.events.values(), here.transitions, drivers, claimant="claimer/central", keep=HOUR
     )
     assert since == START + HOUR
@@ -144,7 +144,7 @@ def late_world() -> World:
     return made
 
 
-@pytest.mark.parametrize("refusal", ["", "the shutdown of the node was called off"])
+@pytest.mark.parametrize("refusal", ["", "the shutdown of the node was cancelled"])
 def test_a_driver_that_survives_a_reboot_answers_after_the_deadline(refusal: str) -> None:
     here = late_world()
     here.settle()
@@ -199,7 +199,7 @@ def test_the_deadline_counts_for_what_it_does_in_this_boot() -> None:
     assert isinstance(here.decide("e"), d.EndDriver)
 
 
-@pytest.mark.parametrize("refusal", ["", "the shutdown of the node was called off"])
+@pytest.mark.parametrize("refusal", ["", "the shutdown of the node was cancelled"])
 def test_what_a_driver_writes_on_the_node_itself_is_not_written_for_it(refusal: str) -> None:
     here = shutdown_world()
     here.say_of_shutdown(NODE_SHUTDOWN.end)
@@ -223,6 +223,6 @@ def test_the_driver_with_precedence_ends_an_event_as_it_says() -> None:
     while not here.calls or here.calls[-1][1] != "end":
         here.step("e")
         here.answer("e")
-    here.runs["uid-e"] = Ended(here.now, "the node went down and is up again")
+    here.runs["uid-e"] = Ended(here.now, "the node shut down and started again")
     assert isinstance(here.step("e"), d.Finish)
-    assert here.events["e"].status.message == "the node went down and is up again"
+    assert here.events["e"].status.message == "the node shut down and started again"

@@ -1,4 +1,4 @@
-"""A node that no longer shows the transition it is in: it was down meanwhile, or somebody cleared it."""
+"""A node that no longer shows its transition: it was down meanwhile, or another client cleared the condition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lose(here: World, reason: str = "") -> None:
 
 @pytest.mark.parametrize("left", ["", "Elsewhere"])
 @pytest.mark.parametrize("when", ["before the second call", "during it", "after it"])
-def test_a_start_that_the_node_has_lost_is_said_again_before_the_end(left: str, when: str) -> None:
+def test_a_lost_start_is_published_again_before_the_end(left: str, when: str) -> None:
     here = world()
     for _ in range(3):
         here.step("e")
@@ -37,7 +37,7 @@ def test_a_start_that_the_node_has_lost_is_said_again_before_the_end(left: str, 
         here.step("e")
     if when == "after it":
         here.answer("e")
-    # The machine went down with nobody to tell the API, and what it said of that was cleared when it came up.
+    # The node shut down without an agent that reports it, and its condition was cleared at the next boot.
     lose(here, left)
     while here.events["e"].claim_status is ClaimStatus.CLAIMED:
         if isinstance(here.step("e"), d.EndDriver | d.Nothing):
@@ -47,7 +47,7 @@ def test_a_start_that_the_node_has_lost_is_said_again_before_the_end(left: str, 
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_what_was_said_of_a_shutdown_is_not_said_again(is_there: bool) -> None:
+def test_the_conditions_of_a_shutdown_are_not_published_again(is_there: bool) -> None:
     """Its agent has just taken it back, and its event is still claimed; or the agent looks after shutdowns no more."""
     here = world(NODE_SHUTDOWN.name)
     for _ in range(3):

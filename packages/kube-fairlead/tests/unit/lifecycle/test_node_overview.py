@@ -46,21 +46,21 @@ def see(node: Node | None, *events: LifecycleEvent, lease: Lease | None = None) 
     return overview("n", node, events, transitions={"t": TRANSITION}, lease=lease, now=NOW)
 
 
-def test_events_are_told_apart_by_status_and_in_order() -> None:
-    told = see(
+def test_events_are_split_by_status_and_in_order() -> None:
+    shown = see(
         a_node(),
         an_event("young", age=1),
         an_event("old", age=9),
         an_event("running", claimStatus="Claimed", claimTime="2026-01-01T11:59:00Z"),
         an_event("done", claimStatus="Succeeded", completionTime="2026-01-01T11:00:00Z"),
     )
-    assert told.current is not None
-    assert told.current.name == "running"
-    assert told.current.since == NOW - dt.timedelta(minutes=1)
-    assert [event.name for event in told.waiting] == ["old", "young"]
-    assert [event.name for event in told.finished] == ["done"]
+    assert shown.current is not None
+    assert shown.current.name == "running"
+    assert shown.current.since == NOW - dt.timedelta(minutes=1)
+    assert [event.name for event in shown.waiting] == ["old", "young"]
+    assert [event.name for event in shown.finished] == ["done"]
     # What is not claimed yet shows what the transition says now.
-    assert (told.waiting[0].start, told.waiting[0].end, told.waiting[0].driver) == ("A", "B", "x/y")
+    assert (shown.waiting[0].start, shown.waiting[0].end, shown.waiting[0].driver) == ("A", "B", "x/y")
 
 
 def test_a_record_in_another_order_is_shown_newest_first() -> None:
@@ -68,20 +68,20 @@ def test_a_record_in_another_order_is_shown_newest_first() -> None:
         RecordEntry(event_uid="b", transition_name="drain", completion_time=NOW, sequence=5),
         RecordEntry(event_uid="a", transition_name="uncordon", completion_time=NOW, sequence=9),
     )
-    told = recorded(NodeLifecycleRecord(metadata=ObjectMeta(name="n"), entries=entries), "u")
-    assert [one.transition for one in told] == ["uncordon", "drain"]
+    shown = recorded(NodeLifecycleRecord(metadata=ObjectMeta(name="n"), entries=entries), "u")
+    assert [one.transition for one in shown] == ["uncordon", "drain"]
 
 
 @pytest.mark.parametrize(("deadline", "left"), [("12:00:30", 30), ("11:59:00", -60)])
 def test_the_time_that_is_left(deadline: str, left: int) -> None:
-    told = see(a_node(), an_event("e", claimStatus="Claimed", sla=f"2026-01-01T{deadline}Z"))
-    assert told.current is not None
-    assert told.current.left == dt.timedelta(seconds=left)
+    shown = see(a_node(), an_event("e", claimStatus="Claimed", sla=f"2026-01-01T{deadline}Z"))
+    assert shown.current is not None
+    assert shown.current.left == dt.timedelta(seconds=left)
     ended = see(a_node(), an_event("e", claimStatus="SlaExpired", sla=f"2026-01-01T{deadline}Z"))
     assert ended.finished[0].left is None
 
 
-def test_whoever_claims_is_alive_or_silent() -> None:
+def test_a_claimant_is_alive_or_does_not_renew() -> None:
     assert see(a_node()).claimant is None
     for seconds, is_alive in ((10, True), (70, False)):
         spec = LeaseSpec(
@@ -93,14 +93,14 @@ def test_whoever_claims_is_alive_or_silent() -> None:
 
 
 def test_a_node_that_is_gone_still_has_events() -> None:
-    told = see(None, an_event("e"))
-    assert not told.exists
-    assert told.waiting[0].waits_for == "there is no node n"
+    shown = see(None, an_event("e"))
+    assert not shown.exists
+    assert shown.waiting[0].waits_for == "there is no node n"
 
 
 def test_a_status_of_a_later_version_is_shown_as_it_is() -> None:
-    told = see(a_node(), an_event("e", claimStatus="Paused"))
-    assert (told.current, told.waiting, told.finished) == (None, (), ())
+    shown = see(a_node(), an_event("e", claimStatus="Paused"))
+    assert (shown.current, shown.waiting, shown.finished) == (None, (), ())
 
 
 def test_whose_cordon_it_is() -> None:

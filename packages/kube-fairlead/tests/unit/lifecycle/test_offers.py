@@ -17,7 +17,9 @@ MINUTE = dt.timedelta(minutes=1)
 
 
 def published(driver: str = DRIVER, at: dt.datetime = START) -> LifecycleTransition:
-    return wire.replace_metadata(transition(sla="10m", driver=driver), annotations=offers.marks(driver, at))
+    return wire.replace_metadata(
+        transition(sla="10m", driver=driver), annotations=offers.published_annotations(driver, at)
+    )
 
 
 def test_what_is_missing_is_created() -> None:
@@ -25,13 +27,13 @@ def test_what_is_missing_is_created() -> None:
 
 
 def test_what_says_the_same_fits_and_is_renewed_when_it_is_old() -> None:
-    assert offers.publish(published(), OFFER, DRIVER, [], START + 19 * MINUTE) == offers.Fits()
+    assert offers.publish(published(), OFFER, DRIVER, [], START + 19 * MINUTE) == offers.UpToDate()
     assert offers.publish(published(), OFFER, DRIVER, [], START + 20 * MINUTE) == offers.Renew()
 
 
 def test_what_a_user_made_is_never_renewed_replaced_or_collected() -> None:
     made = transition(sla="10m")
-    assert offers.publish(made, OFFER, DRIVER, [], START + 60 * MINUTE) == offers.Fits()
+    assert offers.publish(made, OFFER, DRIVER, [], START + 60 * MINUTE) == offers.UpToDate()
     assert offers.collectable_at(made, MINUTE) is None
     decision = offers.publish(made, wire.replace(OFFER, sla="5m"), DRIVER, [], START)
     assert isinstance(decision, offers.Refuse)
@@ -43,7 +45,7 @@ def test_a_changed_offer_replaces_what_was_published_for_the_same_driver_once_no
     changed = wire.replace(OFFER, sla=None, end="elsewhere")
     decision = offers.publish(published(), changed, DRIVER, ["e-1"], START)
     assert decision == offers.Refuse(
-        "LifecycleTransition reboot exists and says something else: spec.end is 'reboot-z' and the driver offers "
+        "LifecycleTransition reboot exists with another spec: spec.end is 'reboot-z' and the driver offers "
         "'elsewhere'; spec.sla is '10m' and the driver offers unset; it is replaced when no event uses it any more: e-1"
     )
     assert offers.publish(published(), changed, DRIVER, [], START) == offers.Replace()

@@ -49,7 +49,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(times=st.integers(1, 12), answers=st.booleans())
     def work(self, times: int, answers: bool) -> None:
-        """The claimant goes on with everything for a while, as it does when nobody interferes."""
+        """The claimant continues for a while without interference."""
         for _ in range(times):
             for name in list(self.world.events):
                 if name in self.world.events:
@@ -119,7 +119,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(name=consumes(names), whose=st.sampled_from(["claimer/central", ""]))
     def another_claims(self, name: str, whose: str) -> None:
-        """Somebody with other rights claims an event when it is free to; we must leave it alone."""
+        """A claimant without a Lease claims an event; this claimant must not touch it."""
         target = self.world.events.get(name)
         claimed = any(one.claim_status is ClaimStatus.CLAIMED for one in self.world.events.values())
         if target is not None and target.claim_status is ClaimStatus.PENDING and not claimed:
@@ -154,7 +154,7 @@ class Lifecycle(RuleBasedStateMachine):
             assert reasons == sorted(reasons)
 
     def teardown(self) -> None:
-        """Every event whose driver is there ends, when everybody does their part."""
+        """Every event whose driver is registered ends, without faults."""
         world: World | None = getattr(self, "world", None)
         if world is None:
             return

@@ -101,7 +101,7 @@ def test_an_event_is_recorded_once_however_often_it_is_written() -> None:
     assert [one.event_name for one in second.entries] == ["e-2", "e-1"]
 
 
-def test_two_writers_agree_on_the_order_whoever_comes_first() -> None:
+def test_two_writers_agree_on_the_order() -> None:
     entries = [entry(number) for number in range(30)]
     expected = filled(entries).entries
     for seed in range(10):
@@ -128,7 +128,7 @@ def test_entries_of_an_older_version_are_the_older_ones_of_their_second() -> Non
     assert [one.event_name for one in filled([*old, new]).entries] == ["e", "e-1", "e-2"]
 
 
-def test_old_entries_make_room_and_are_counted_and_do_not_come_back() -> None:
+def test_old_entries_are_dropped_and_counted_and_stay_dropped() -> None:
     record = filled([entry(number) for number in range(ENTRIES_MAX + 7)])
     assert len(record.entries) == ENTRIES_MAX
     assert record.dropped_entries == 7
@@ -173,7 +173,7 @@ def test_of_nodes_that_come_and_go_the_oldest_records_go_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "seconds", "hurry", "released"),
+    ("code", "seconds", "urgent", "released"),
     [
         (403, 29, False, False),
         (403, 30, False, True),
@@ -185,7 +185,7 @@ def test_of_nodes_that_come_and_go_the_oldest_records_go_first() -> None:
     ],
 )
 def test_an_event_is_released_without_a_record_only_when_the_server_does_not_want_it(
-    code: int, seconds: int, hurry: bool, released: bool
+    code: int, seconds: int, urgent: bool, released: bool
 ) -> None:
     now = NOW + dt.timedelta(seconds=seconds)
-    assert records.may_go_without(finished(), code, now, hurry=hurry) is released
+    assert records.may_release_without_record(finished(), code, now, urgent=urgent) is released

@@ -80,9 +80,9 @@ def an_event(
 
 
 def seen(
-    node: Node | None, event: LifecycleEvent | None = None, silent_since: dt.datetime = NOW, pods: tuple[Pod, ...] = ()
+    node: Node | None, event: LifecycleEvent | None = None, last_report: dt.datetime = NOW, pods: tuple[Pod, ...] = ()
 ) -> Observation:
-    return observe(event or an_event(), ObservedNode(node=node, silent_since=silent_since, pods=pods), SILENCE, NOW)
+    return observe(event or an_event(), ObservedNode(node=node, last_report=last_report, pods=pods), SILENCE, NOW)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def seen(
     ],
 )
 def test_what_is_none_of_its_business(event: LifecycleEvent, node: Node | None) -> None:
-    assert isinstance(seen(node, event, silent_since=QUIET), Nothing)
+    assert isinstance(seen(node, event, last_report=QUIET), Nothing)
 
 
 @pytest.mark.parametrize(
@@ -110,25 +110,35 @@ def test_a_reboot(before: str, after: str, rebooted: bool) -> None:
     if isinstance(observed, Finish):
         assert observed.status.claim_status == ClaimStatus.SUCCEEDED
         assert observed.status.completion_time == NOW
-        assert observed.status.message == "the node went down and is up again"
+        assert observed.status.message == "the node shut down and started again"
 
 
 @pytest.mark.parametrize(
-    ("said", "silent_since", "sla", "expected"),
+    ("said", "last_report", "sla", "expected"),
     [
-        (NODE_SHUTDOWN.end, QUIET, LATER, "all pods had ended, and the node is silent since 2026-03-01T11:59:20Z"),
+        (
+            NODE_SHUTDOWN.end,
+            QUIET,
+            LATER,
+            "all pods had ended, and the node has not reported since 2026-03-01T11:59:20Z",
+        ),
         (NODE_SHUTDOWN.end, QUIET + SECOND, LATER, NOW + SECOND),
         (NODE_SHUTDOWN.end, NOW, NOW + SECOND, NOW + SECOND),
         (NODE_SHUTDOWN.end, NOW, None, NOW + SILENCE),
         (NODE_SHUTDOWN.start, QUIET, LATER, LATER),
         ("", QUIET, LATER, LATER),
-        (NODE_SHUTDOWN.start, QUIET, NOW, "it is silent, which may be a partition; it had not said that its pods have"),
-        (NODE_SHUTDOWN.start, NOW, NOW, "it still talks; it had not said that its pods have ended"),
-        (NODE_SHUTDOWN.end, NOW, NOW, "it still talks; all its pods had ended"),
+        (
+            NODE_SHUTDOWN.start,
+            QUIET,
+            NOW,
+            "it does not report, which may be a network partition; it had not reported that its pods have",
+        ),
+        (NODE_SHUTDOWN.start, NOW, NOW, "it still reports; it had not reported that its pods have ended"),
+        (NODE_SHUTDOWN.end, NOW, NOW, "it still reports; all its pods had ended"),
     ],
 )
-def test_silence(said: str, silent_since: dt.datetime, sla: dt.datetime | None, expected: dt.datetime | str) -> None:
-    observed = seen(a_node(said), an_event(sla=sla), silent_since)
+def test_silence(said: str, last_report: dt.datetime, sla: dt.datetime | None, expected: dt.datetime | str) -> None:
+    observed = seen(a_node(said), an_event(sla=sla), last_report)
     if isinstance(expected, dt.datetime):
         assert isinstance(observed, WaitUntil)
         assert observed.moment == expected
@@ -155,7 +165,7 @@ def test_pods_that_are_left_behind_are_named(count: int, ended: int, expected: s
     ]
     observed = seen(a_node(boot_id="boot-2"), pods=tuple(reversed(pods)))
     assert isinstance(observed, Finish)
-    assert observed.status.message == f"the node went down and is up again{expected}"
+    assert observed.status.message == f"the node shut down and started again{expected}"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_fairlead.lifecycle.shutdown_config import Period
-from kube_fairlead.lifecycle.shutdown_plan import EndingPod, Stage, group_of, group_pods, latest_end, next_stage
+from kube_fairlead.lifecycle.shutdown_plan import ActiveGroup, EndingPod, group_of, group_pods, latest_end, next_group
 
 ROUNDING = 1e-9
 PERIODS = (Period(0, 20), Period(1000, 5), Period(2000000000, 10))
@@ -33,32 +33,32 @@ def pod(name: str, priority: int | None = None, grace: int | None = None) -> End
     [(None, 0.0, 20.0), (5, 0.0, 5.0), (20, 0.0, 20.0), (1000, 0.0, 20.0), (0, 0.0, 0.0), (5, 3.0, 2.0), (5, 9.0, 0.0)],
 )
 def test_a_pod_gets_the_smaller_of_its_own_and_its_group(own: int | None, elapsed: float, left: float) -> None:
-    stage = next_stage(PERIODS, group_pods(PERIODS, [pod("a", grace=own)]), 0.0)
+    stage = next_group(PERIODS, group_pods(PERIODS, [pod("a", grace=own)]), 0.0)
     assert stage is not None
     assert stage.grace_left(pod("a", grace=own), elapsed, asked=0.0) == left
 
 
 def test_empty_groups_cost_nothing_and_time_is_not_carried_over() -> None:
     groups = group_pods(PERIODS, [pod("critical", 2000000000)])
-    assert next_stage(PERIODS, groups, 0.5) == Stage(2, 10, 0.5, 12.5)
+    assert next_group(PERIODS, groups, 0.5) == ActiveGroup(2, 10, 0.5, 12.5)
 
 
-def test_a_group_under_way_goes_on_with_the_time_it_has_left() -> None:
+def test_an_active_group_continues_with_the_time_it_has_left() -> None:
     groups = group_pods(PERIODS, [pod("a")])
-    first = next_stage(PERIODS, groups, 1.0)
-    assert first == Stage(0, 20, 1.0, 20.0)
-    assert next_stage(PERIODS, groups, 7.0, first) == first
+    first = next_group(PERIODS, groups, 1.0)
+    assert first == ActiveGroup(0, 20, 1.0, 20.0)
+    assert next_group(PERIODS, groups, 7.0, first) == first
 
 
 def test_a_straggler_of_an_earlier_group_ends_with_the_group_under_way() -> None:
-    critical = next_stage(PERIODS, group_pods(PERIODS, [pod("c", 2000000000)]), 3.0)
+    critical = next_group(PERIODS, group_pods(PERIODS, [pod("c", 2000000000)]), 3.0)
     groups = group_pods(PERIODS, [pod("late"), pod("c", 2000000000)])
-    assert next_stage(PERIODS, groups, 4.0, critical) == critical
+    assert next_group(PERIODS, groups, 4.0, critical) == critical
 
 
 @pytest.mark.parametrize(("own", "group", "left"), [(None, 4, 4.0), (2, 4, 2.0), (9, 4, 4.0), (None, 40, 10.0)])
 def test_a_straggler_gets_no_more_than_its_group_had(own: int | None, group: int, left: float) -> None:
-    assert Stage(2, 10, 3.0, 30.0).grace_left(pod("late", grace=own), 7.0, 7.0, group) == left
+    assert ActiveGroup(2, 10, 3.0, 30.0).grace_left(pod("late", grace=own), 7.0, 7.0, group) == left
 
 
 @pytest.mark.parametrize(
@@ -68,21 +68,21 @@ def test_a_straggler_gets_no_more_than_its_group_had(own: int | None, group: int
 def test_a_pod_waits_for_traffic_to_leave_it_only_for_time_that_it_can_spare(
     own: int | None, elapsed: float, lead: float
 ) -> None:
-    """Guarantee 5: whoever needs all the time of its group is asked at once."""
-    stage = next_stage(PERIODS, group_pods(PERIODS, [pod("a", grace=own)]), 0.0)
+    """Guarantee 5: the termination of a pod that needs the whole period begins at once."""
+    stage = next_group(PERIODS, group_pods(PERIODS, [pod("a", grace=own)]), 0.0)
     assert stage is not None
     assert stage.lead_left(pod("a", grace=own), elapsed) == lead
 
 
 @pytest.mark.parametrize(("elapsed", "lead"), [(9.9, 0.1), (9.9995, 0.0), (9.999999999999986, 0.0), (10.0, 0.0)])
-def test_a_wait_that_no_clock_can_tell_is_none(elapsed: float, lead: float) -> None:
+def test_a_wait_below_the_clocks_resolution_is_zero(elapsed: float, lead: float) -> None:
     """Found by the simulation (seed 13000102): an agent that waits for a rounding error waits without an end."""
-    stage = Stage(index=1, seconds=5, began=8.084143587602526, ends=15.0)
+    stage = ActiveGroup(index=1, seconds=5, began=8.084143587602526, ends=15.0)
     assert stage.lead_left(pod("a", grace=6), elapsed) == pytest.approx(lead, rel=1e-6, abs=0.0)
 
 
 def test_a_group_that_begins_early_waits_for_traffic_and_has_all_its_time() -> None:
-    stage = next_stage(PERIODS, group_pods(PERIODS, [pod("a", 2000000000)]), 3.0)
+    stage = next_group(PERIODS, group_pods(PERIODS, [pod("a", 2000000000)]), 3.0)
     assert stage is not None
     assert stage.lead_left(pod("a", 2000000000), 3.0) == 2.0
     assert stage.grace_left(pod("a", 2000000000), 5.0, asked=5.0) == 10.0
@@ -90,8 +90,8 @@ def test_a_group_that_begins_early_waits_for_traffic_and_has_all_its_time() -> N
 
 def test_a_group_that_begins_late_is_cut_short() -> None:
     groups = group_pods(PERIODS, [pod("middle", 1000)])
-    assert next_stage(PERIODS, groups, 23.0) == Stage(1, 5, 23.0, 25.0)
-    late = next_stage(PERIODS, groups, 40.0)
+    assert next_group(PERIODS, groups, 23.0) == ActiveGroup(1, 5, 23.0, 25.0)
+    late = next_group(PERIODS, groups, 40.0)
     assert late is not None
     assert late.grace_left(pod("middle", 1000), 40.0, asked=40.0) == 0.0
 
@@ -139,7 +139,7 @@ def test_order_and_budget_hold_whatever_delays_and_restarts_there_are(
     budget = latest_end(chosen, len(chosen) - 1)
     for passes, forgets in steps:
         groups = group_pods(chosen, left.values())
-        stage = next_stage(chosen, groups, elapsed, None if forgets else under_way)
+        stage = next_group(chosen, groups, elapsed, None if forgets else under_way)
         if stage is None:
             break
         assert stage.ends <= latest_end(chosen, stage.index) <= budget
@@ -175,8 +175,8 @@ def test_a_pod_that_was_left_unasked_has_all_its_time(elapsed: float, own: int |
     """Guarantee 6: a process began with its group, and did not live to ask it."""
     one = pod("c", 2000000000, own)
     groups = group_pods(PERIODS, [one])
-    first = next_stage(PERIODS, groups, 0.0)
-    assert first == Stage(2, 10, 0.0, 12.0)
-    stage = next_stage(PERIODS, groups, elapsed, first, unasked={"c"})
-    assert stage == Stage(2, 10, 0.0, ends)
-    assert next_stage(PERIODS, groups, elapsed, first) == first
+    first = next_group(PERIODS, groups, 0.0)
+    assert first == ActiveGroup(2, 10, 0.0, 12.0)
+    stage = next_group(PERIODS, groups, elapsed, first, unasked={"c"})
+    assert stage == ActiveGroup(2, 10, 0.0, ends)
+    assert next_group(PERIODS, groups, elapsed, first) == first

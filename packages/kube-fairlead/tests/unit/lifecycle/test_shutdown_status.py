@@ -100,7 +100,7 @@ def test_a_mirror_is_a_static_pods(annotations: dict[str, str], expected: bool) 
     assert shutdown_status.is_static(a_pod(annotations=annotations)) is expected
 
 
-def test_a_container_that_nobody_saw_end_is_said_to_be_unknown() -> None:
+def test_an_unobserved_container_is_reported_as_unknown() -> None:
     status = shutdown_status.ended(a_pod(), {}, NOW)
     terminated = status.container_statuses[0].state.terminated
     assert terminated is not None
@@ -111,7 +111,7 @@ def test_a_pod_that_has_failed_before_does_not_succeed_now() -> None:
     assert shutdown_status.ended(a_pod("Failed"), {"c": ContainerEnd(0, NOW)}, NOW).phase == "Failed"
 
 
-def test_a_pod_that_comes_too_late_is_rejected_in_the_kubelets_words() -> None:
+def test_a_late_pod_is_rejected_with_the_kubelets_message() -> None:
     status = shutdown_status.rejected(a_pod("Pending"))
     assert (status.phase, status.reason) == ("Failed", "NodeShutdown")
     assert status.message == "Pod was rejected as the node is shutting down."

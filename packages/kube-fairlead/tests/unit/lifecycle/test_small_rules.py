@@ -105,9 +105,9 @@ def test_retention() -> None:
     collectable = retention.collectable_at(ageless, SECOND)
     assert collectable is not None
     assert collectable < START
-    assert retention.is_wound_up(finished())
-    assert not retention.is_wound_up(finished(finalizers=(FINALIZER_CLAIMED,)))
-    assert not retention.is_wound_up(event())
+    assert retention.is_released(finished())
+    assert not retention.is_released(finished(finalizers=(FINALIZER_CLAIMED,)))
+    assert not retention.is_released(event())
 
 
 def test_holding_autoscalers_off_and_letting_go() -> None:
@@ -119,7 +119,7 @@ def test_holding_autoscalers_off_and_letting_go() -> None:
     assert autoscaler_annotations.release({}) == {}
     theirs = dict(autoscaler_annotations.HOLDS)
     assert autoscaler_annotations.hold(theirs) == {}
-    # Nobody can make us remove what we never set.
+    # A key that the agent never sets is never removed.
     assert autoscaler_annotations.release({"a": "b", autoscaler_annotations.ANNOTATION_HELD: "a,b"}) == {
         autoscaler_annotations.ANNOTATION_HELD: None
     }
@@ -151,7 +151,7 @@ def claim(**status: object) -> LifecycleEvent:
     )
 
 
-def test_broken_invariants_are_told_by_number() -> None:
+def test_broken_invariants_are_reported_by_number() -> None:
     def breaks(number: int, check: object, *arguments: object) -> None:
         assert callable(check)
         with pytest.raises(invariants.InvariantBroken) as caught:

@@ -33,8 +33,8 @@ from kube_fairlead.lifecycle.facts import (
     Refused,
     Run,
     Settings,
-    Silence,
     Started,
+    Unreachable,
 )
 
 START = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
@@ -74,7 +74,7 @@ class World:
         self.holds_lease = True
         self.precedence: Precedence | None = None
         self.traits: dict[str, DriverTraits] = {}
-        self.silences: dict[str, Silence] = {}
+        self.unreachable: dict[str, Unreachable] = {}
         self.unasked: list[Offer] = []
         self.drivers_known_at = START
         self.progress: dict[str, Progress] = {}
@@ -106,7 +106,7 @@ class World:
             events=tuple(self.events.values()),
             transitions=self.transitions,
             drivers=self.drivers,
-            silences=self.silences,
+            unreachable=self.unreachable,
             unasked=frozenset(self.unasked),
             drivers_known_at=self.drivers_known_at,
             progress=self.progress,
@@ -176,7 +176,7 @@ class World:
         self.runs.pop(self.events.pop(name).uid, None)
 
     def say_of_shutdown(self, reason: str) -> None:
-        """As the node's keeper of shutdowns does; an empty reason takes back what it has said."""
+        """As the node's shutdown manager does; an empty reason clears the condition."""
         if self.node is None:
             return
         current = self.node.condition(CONDITION_LIFECYCLE_TRANSITION)

@@ -215,7 +215,7 @@ async def test_the_timeout_ends_the_command_when_agent_and_driver_are_dead(world
     await agent.kill()
     await world.clock.advance(75)
     assert run.outcome.failed
-    assert "agent is silent: it renewed the Lease fairlead-node-lease/node-1 last at" in run.outcome.message
+    assert "agent does not renew its Lease fairlead-node-lease/node-1, last renewed at" in run.outcome.message
 
 
 async def test_the_timeout_counts_from_when_an_event_that_was_claimed_before_is_followed(world: World) -> None:
@@ -256,7 +256,7 @@ async def test_a_claimant_that_is_silent_is_shown_and_one_that_is_back_too(world
     await agent.kill()
     await world.clock.advance(200)
     ((state, silence),) = run.reported.states[before:]
-    assert silence.startswith("agent is silent: it renewed the Lease fairlead-node-lease/node-1 last at")
+    assert silence.startswith("agent does not renew its Lease fairlead-node-lease/node-1, last renewed at")
     assert state == "claimed"
     world.start_agent()
     await world.clock.advance(10)

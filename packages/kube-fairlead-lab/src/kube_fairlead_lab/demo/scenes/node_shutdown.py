@@ -110,7 +110,7 @@ async def _run_agent(context: SceneContext, machine: HollowMachine, folder: path
         context.client,
         ShutdownOptions(node_name=name, config=read_shutdown_config(_CONFIG), folder=folder, owner="agent"),
         ShutdownDependencies(
-            listener=machine.listener, runtime=machine.runtime, kubelet=machine, machine=machine.identity, agent=agent
+            listener=machine.listener, runtime=machine.runtime, kubelet=machine, boot=machine.identity, agent=agent
         ),
         ShutdownEventRecorder(recorder, DiscardedMetrics()),
     )

@@ -118,7 +118,7 @@ async def _keep(client: Client, machine: SimMachine, process_run: ProcessRun, ag
             listener=SimShutdownListener(machine),
             runtime=SimRuntime(machine, process_run.randomness),
             kubelet=machine,
-            machine=machine.as_seen_by(process_run.clock),
+            boot=machine.as_seen_by(process_run.clock),
             agent=agent,
         ),
         ShutdownEventRecorder(recorder, DiscardedMetrics()),

@@ -14,7 +14,7 @@ import msgspec
 
 from kube_fairlead.agent.shutdown.pod_cache import CachedPod, PodCache
 from kube_fairlead.agent.shutdown.pod_runtime import OnExit, RunningPod, RuntimeFailed
-from kube_fairlead.agent.shutdown.state_file import Machine, ShutdownState, StateFile
+from kube_fairlead.agent.shutdown.state_file import Boot, ShutdownState, StateFile
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.randomness import Randomness
 from kube_fairlead.base.timeouts import timeout
@@ -100,10 +100,10 @@ class SimMachine:
         """The id of the current boot."""
         return f"{self.node_name}-boot-{self.boots}"
 
-    def as_seen_by(self, clock: Clock) -> Machine:
+    def as_seen_by(self, clock: Clock) -> Boot:
         """Return the boot id and time, by a process's clock."""
         up = self.environment.loop.time() - self.booted_at
-        return Machine(self.boot_id, clock.now() - dt.timedelta(seconds=up))
+        return Boot(self.boot_id, clock.now() - dt.timedelta(seconds=up))
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file atomically."""
@@ -252,7 +252,7 @@ class SimShutdownListener:
             self._machine.observer.heard(self._machine)
         return self._machine.preparing
 
-    async def next_word(self) -> bool:
+    async def next_announcement(self) -> bool:
         """Wait for the next announcement."""
         is_down = await self.words.get()
         self._machine.record("is notified of the shutdown" if is_down else "is notified that the shutdown is cancelled")

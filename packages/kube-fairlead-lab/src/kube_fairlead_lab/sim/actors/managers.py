@@ -19,7 +19,7 @@ from kube_fairlead.controllers.stall import stall
 from kube_fairlead.controllers.transition_gc import transition_gc
 from kube_fairlead.election import LeadershipLost, Lock, Timing
 from kube_fairlead.lifecycle.garbage_collection import Retention
-from kube_fairlead.lifecycle.stalls import Patience
+from kube_fairlead.lifecycle.stalls import StallLimits
 from kube_fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
 from kube_fairlead_lab.sim.actors.clouds import POD_RANGE, SimCloud
 from kube_fairlead_lab.sim.actors.drivers import CENTRAL, REMOTE, DriverHost
@@ -44,7 +44,7 @@ _RETENTION: Final = Retention(unknown_node=dt.timedelta(seconds=90))
 _OFFERED: Final = dt.timedelta(seconds=300)
 
 # Short, so that stalls are reported within a few minutes.
-_PATIENCE: Final = Patience(pending=dt.timedelta(seconds=40), terminating=dt.timedelta(seconds=20))
+_PATIENCE: Final = StallLimits(pending=dt.timedelta(seconds=40), terminating=dt.timedelta(seconds=20))
 
 
 def add_manager(environment: Environment, number: int, leaders: Leaders, driver: DriverHost) -> Actor:

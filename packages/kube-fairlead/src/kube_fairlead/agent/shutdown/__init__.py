@@ -1,11 +1,11 @@
-"""The machine goes down: its pods end in order and in time, and no restart of the agent makes anybody forget it.
+"""The agent's part of a node shutdown: it terminates pods in order and in time, and a restart does not lose a shutdown.
 
-Here belongs what happens on the node between the first word of a shutdown and its end: the ears that hear it (`linux`,
-`windows`), the memory that outlives this process (`memory`, `course`, `podcache`), and the lock that does
-(`lockkeeping`, `holding`), ending pods (`conducting`, and its runtimes behind `ending`), what became of each
-(`accounts`), telling the API (`reporting`, `recording`), the kubelet beside it (`kubelet`, `kubelet_watch`,
-`kubelet_back`), and the keeper who sees to all of that (`keeper`). What is to be done when, and in which words, is
-decided in `lifecycle.shutdown_*`; nothing here decides it again. The driver that the claimant calls for the event of a
-shutdown is `agent.shutdown_driver`.
-Before: the system that announces its end. After: `controllers.shutdown_observer`, which sees the end from elsewhere.
+The operating system announces the shutdown to a listener (`logind_listener`, `preshutdown_listener`). The state is on
+disk (`state_file`, `progress`, `pod_cache`), and the shutdown lock outlives the agent's process (`lock_store`,
+`lock_supervisor`). Pods are terminated by `pod_terminator` through a `pod_runtime`; `pod_results` and `pod_writer`
+store how each ended. `status_reporter` and `status_writer` write the Node's conditions. `kubelet_watch`,
+`systemd_kubelet` and `windows_kubelet` handle the kubelet beside the agent. `manager` runs all of
+them. `agent.shutdown_driver` is the driver of the shutdown's event. `lifecycle.shutdown_*` decides what happens when;
+nothing here decides it again.
+Before: the operating system that shuts down. After: `controllers.shutdown_observer`, for a node that does not return.
 """

@@ -1,4 +1,4 @@
-"""Whether the API answers, as whoever asked it last has seen."""
+"""Whether the API server responds, as the last request of the agent has shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ API_ERRORS: Final = (client_errors.ClientError, api_errors.ApiError, TimeoutErro
 
 
 class ApiReachability:
-    """Known to everybody who talks to the API in a shutdown, so that nobody waits for what another has waited for."""
+    """Shared by all parts of a shutdown, so that one of them waits for a server that does not respond, not each."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,7 +24,7 @@ class ApiReachability:
 
     @contextlib.asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
-        """A block that talks to the API, for so long at most. A refusal is an answer too."""
+        """Limit a block of requests in time, and note whether the server responds. A rejection is a response."""
         try:
             async with self._clock.timeout(seconds):
                 yield

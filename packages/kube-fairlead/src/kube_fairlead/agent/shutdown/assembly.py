@@ -1,4 +1,4 @@
-"""The keeper of a real machine, put together for the system it runs on."""
+"""The shutdown manager of a real node, put together for its operating system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kube_fairlead.agent.shutdown.event_recorder import ShutdownEventRecorder
 from kube_fairlead.agent.shutdown.listener import ShutdownListener
 from kube_fairlead.agent.shutdown.manager import ShutdownDependencies, ShutdownManager, ShutdownOptions
 from kube_fairlead.agent.shutdown.pod_runtime import KubeletControl, PodRuntime
-from kube_fairlead.agent.shutdown.state_file import Machine
+from kube_fairlead.agent.shutdown.state_file import Boot
 from kube_fairlead.base import logs
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.environment import Environment
@@ -28,7 +28,7 @@ from kube_fairlead.client.recorder import EventRecorder
 if TYPE_CHECKING:  # Linux pays nothing for Windows
     from kube_fairlead.agent.windows.service import Service
 
-__all__ = ["OWNERS", "ShutdownService", "ShutdownSettings", "is_supported", "this_machine"]
+__all__ = ["OWNERS", "ShutdownService", "ShutdownSettings", "current_boot", "is_supported"]
 
 OWNERS: Final = ("auto", "kubelet", "agent")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -51,9 +51,9 @@ def is_supported() -> bool:
     return sys.platform in {"linux", "win32"}
 
 
-def this_machine(clock: Clock) -> Machine:
+def current_boot(clock: Clock) -> Boot:
     """Which boot this is. The monotonic clock counts from it."""
-    return Machine(_boot_id(), clock.now() - dt.timedelta(seconds=clock.monotonic()))
+    return Boot(_boot_id(), clock.now() - dt.timedelta(seconds=clock.monotonic()))
 
 
 def _boot_id() -> str:
@@ -162,7 +162,7 @@ class ShutdownService:
                 listener=system.listener,
                 runtime=system.runtime,
                 kubelet=system.kubelet,
-                machine=this_machine(clock),
+                boot=current_boot(clock),
                 agent=agent,
             ),
             ShutdownEventRecorder(self._recorder, metrics),

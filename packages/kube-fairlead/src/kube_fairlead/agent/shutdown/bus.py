@@ -76,7 +76,7 @@ class Bus:
         (value,) = await self.call(properties, "Get", "ss", peer.interface, name)
         return value
 
-    async def hear(self, rule: str, member: str, listener: Callable[[Sequence[Any]], None]) -> None:
+    async def subscribe(self, rule: str, member: str, listener: Callable[[Sequence[Any]], None]) -> None:
         """Have a listener called with the body of every signal of this name that the rule lets through."""
         self._connection.listeners.append((member, listener))
         await self.call(_DAEMON, "AddMatch", "s", f"type='signal',member='{member}',{rule}")

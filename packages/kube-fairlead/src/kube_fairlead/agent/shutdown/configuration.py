@@ -1,7 +1,7 @@
-"""The file that `fairlead agent --config` reads: the kubelet's own fields, and where things are on the node.
+"""The file that `fairlead agent --config` reads: the kubelet's own fields, and paths on the node.
 
-The kubelet's configuration file itself will do: of a file that calls itself a KubeletConfiguration only the fields that
-matter here are looked at. In any other file, an unknown field is a mistake.
+The kubelet's configuration file works too: of a file of kind KubeletConfiguration only the fields below are read. In
+any other file, an unknown field is an error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logs.get_logger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """What the file says, and where things are on Linux unless it says so."""
+    """The contents of the file, with the defaults for Linux."""
 
     shutdown: ShutdownConfig = dataclasses.field(default_factory=ShutdownConfig)
     runtime_endpoint: str = "/run/containerd/containerd.sock"
@@ -50,7 +50,7 @@ def read_config(path: Path, *, gate_is_on: bool = True, system: str = sys.platfo
     """Read the file.
 
     Raises:
-        BadShutdownConfig: something in it is wrong; the message names the file and the field.
+        BadShutdownConfig: a field is invalid; the message names the file and the field.
     """
     try:
         tree = parser.read(path.read_bytes())
@@ -82,27 +82,27 @@ def read_config(path: Path, *, gate_is_on: bool = True, system: str = sys.platfo
 
 
 def kubelet_is_configured(path: Path) -> bool:
-    """Whether a kubelet's configuration file has it end pods itself. One that cannot be read does not say so."""
+    """Whether a kubelet's configuration file enables graceful node shutdown. False if it cannot be read."""
     try:
         tree = parser.read(path.read_bytes())
         return isinstance(tree, dict) and read_shutdown_config(tree).enabled
     except FileNotFoundError:
         return False
     except (OSError, parser.YamlError, BadShutdownConfig) as error:
-        # Taken for a kubelet that ends no pods, so that two may do so.
+        # The agent then terminates pods, and the kubelet may too.
         _log.warning("kubelet configuration cannot be read", path=str(path), error=str(error))
         return False
 
 
 def _endpoint(text: str, problems: list[str], system: str) -> str:
-    """Where the runtime listens, as this system spells it."""
+    """Return the path of the runtime's socket or pipe on this system."""
     if system != "win32":
         if text and not text.startswith((_SOCKET_SCHEME, "/")):
             problems.append(
                 f"{_RUNTIME} {text!r} must be a unix socket, such as unix:///run/containerd/containerd.sock"
             )
         return text.removeprefix(_SOCKET_SCHEME)
-    # The kubelet takes npipe:////./pipe/name, npipe://./pipe/name and the bare path; so it is here.
+    # As the kubelet: npipe:////./pipe/name, npipe://./pipe/name and the bare path.
     pipe = "//" + text.removeprefix(_PIPE_SCHEME).replace("\\", "/").lstrip("/")
     if text and not (pipe.startswith(_PIPES) and len(pipe) > len(_PIPES)):
         problems.append(f"{_RUNTIME} {text!r} must be a named pipe, such as npipe:////./pipe/containerd-containerd")
@@ -113,12 +113,12 @@ def _unknown(tree: dict[Any, Any]) -> list[str]:
     if tree.get("kind") == "KubeletConfiguration":
         return []
     known = ", ".join(sorted(_FIELDS))
-    return [f"unknown field {name!r}; there are {known}" for name in sorted(map(str, tree)) if name not in _FIELDS]
+    return [f"unknown field {name!r}; known fields: {known}" for name in sorted(map(str, tree)) if name not in _FIELDS]
 
 
 def _text(tree: dict[Any, Any], name: str, problems: list[str]) -> str:
     value = tree.get(name)
     if value is None or isinstance(value, str):
         return value or ""
-    problems.append(f"{name} {value!r} must be a text")
+    problems.append(f"{name} {value!r} must be a string")
     return ""

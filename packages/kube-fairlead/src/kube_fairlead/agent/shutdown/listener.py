@@ -1,4 +1,4 @@
-"""How an agent learns that its machine goes down: one `ShutdownListener` for each operating system."""
+"""How the agent receives the announcement of a shutdown: one `ShutdownListener` for each operating system."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ __all__ = ["ShutdownListener"]
 
 
 class ShutdownListener(Protocol):
-    """Hears the machine go down and makes it wait.
+    """Receives the announcement of a shutdown and delays the shutdown.
 
     Guarantees:
-    1. While it runs and nothing is under way, the machine waits for us: it has been asked to, and asked again whenever
-       that was lost.
-    2. A shutdown that began before it ran is heard too, where the system can tell of it.
-    3. `release` lets the machine go on, at once. It is the only thing that does, short of the system's own limit.
+    1. While it runs and no shutdown is in progress, the operating system waits for the agent: the listener requests it,
+       and requests it again whenever it was lost.
+    2. A shutdown that began before it ran is announced too, where the operating system shows it.
+    3. `release` ends the delay at once. Nothing else does, except the operating system's own limit.
     """
 
     def running(self, needed_seconds: float) -> AbstractAsyncContextManager[None]:
-        """Listen as long as the block lasts. It begins when the machine has been asked whether it is going down."""
+        """Listen for the time of the block, which begins when `preparing` is known."""
         ...
 
     @property
     def problem(self) -> str:
-        """Why the machine might not wait, or not for so long; empty when it will."""
+        """Why the operating system might not wait long enough; empty when it will."""
         ...
 
     @property
     def preparing(self) -> bool | None:
-        """Whether the machine is going down now; None where nobody can tell."""
+        """Whether the node is shutting down; None if the operating system cannot say."""
         ...
 
-    async def next_word(self) -> bool:
-        """Wait for the next announcement: True, it goes down; False, that is called off."""
+    async def next_announcement(self) -> bool:
+        """Wait for the next announcement: True, the node shuts down; False, the shutdown is cancelled."""
         ...
 
     async def release(self) -> None:
-        """Everything is done: the machine may go down. Does nothing when it was not held up."""
+        """End the delay: the node may shut down. Does nothing when there is no delay."""
         ...

@@ -1,7 +1,7 @@
-"""Keeping the lock where no systemd does: a parent that holds a copy and starts its agent again when that is killed.
+"""Store the lock where systemd does not: a parent process that keeps a copy and restarts a killed agent.
 
-It speaks systemd's own protocol (NOTIFY_SOCKET, FDSTORE=1, LISTEN_FDS), so that the agent sees no difference. In a
-container this matters twice: while the machine goes down the kubelet is stopped, and nobody else would start the agent.
+It implements systemd's protocol (NOTIFY_SOCKET, FDSTORE=1, LISTEN_FDS), so the agent sees no difference. In a container
+it also restarts the agent during a shutdown, when the kubelet, which restarts containers, is stopped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logs.get_logger(__name__)
 
 
 class LockSupervisor:
-    """Runs one program at a time. It ends with its program, unless that leaves a lock behind and did not end well."""
+    """Runs one program. It ends with the program, unless the program fails and leaves a lock in the store."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], clock: Clock, *, socket_path: Path
@@ -43,35 +43,35 @@ class LockSupervisor:
         self._lock: int | None = None
 
     async def run(self) -> int:
-        """Until the program ends by itself; its exit code. Cancelled, it asks the program to end, and waits for it."""
+        """Run the program and return its exit code. When cancelled, send SIGTERM and wait for the program."""
         with self._listening() as notified:
             while True:
                 code = await self._wait(self._start())
-                self._take(notified)  # what it said last
+                self._receive(notified)  # the last messages
                 if self._lock is None or code == 0:
                     return code
-                _log.warning("the agent is started again, with its lock", exit_code=code)
+                _log.warning("restarting the agent with its shutdown lock", exit_code=code)
                 await self._clock.sleep(_AGAIN_SECONDS)
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[socket.socket]:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.unlink(missing_ok=True)  # of a holder that was killed
+        self._path.unlink(missing_ok=True)  # of a supervisor that was killed
         loop = asyncio.get_running_loop()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
             notified.setblocking(False)
             notified.bind(str(self._path))
             self._path.chmod(0o600)
-            loop.add_reader(notified, self._take, notified)
+            loop.add_reader(notified, self._receive, notified)
             try:
                 yield notified
             finally:
                 loop.remove_reader(notified)
                 self._path.unlink(missing_ok=True)
-                self._let_go()
+                self._release()
 
     def _start(self) -> int:
-        """The program as a child, with the lock as systemd would hand it over; its process id."""
+        """Start the program as a child, pass the lock as systemd does, and return its process id."""
         child = os.fork()
         if child:
             return child
@@ -101,24 +101,24 @@ class LockSupervisor:
             _, status = os.waitpid(child, 0)  # noqa: ASYNC222 - it has ended
         return os.waitstatus_to_exitcode(status)
 
-    def _take(self, notified: socket.socket) -> None:
-        """Hear everything that was said."""
+    def _receive(self, notified: socket.socket) -> None:
+        """Handle all pending messages of the program."""
         while True:
             try:
                 data, descriptors, _, _ = socket.recv_fds(notified, _MESSAGE_BYTES, _DESCRIPTORS)
             except BlockingIOError:
                 return
-            said = data.decode(errors="replace").splitlines()
-            ours = f"FDNAME={LOCK_NAME}" in said
-            if ours and ("FDSTOREREMOVE=1" in said or ("FDSTORE=1" in said and descriptors)):
-                self._let_go()
-            if ours and "FDSTORE=1" in said and descriptors:
+            lines = data.decode(errors="replace").splitlines()
+            ours = f"FDNAME={LOCK_NAME}" in lines
+            if ours and ("FDSTOREREMOVE=1" in lines or ("FDSTORE=1" in lines and descriptors)):
+                self._release()
+            if ours and "FDSTORE=1" in lines and descriptors:
                 self._lock = descriptors.pop(0)
-                os.set_inheritable(self._lock, False)  # else the next agent had it twice, and could not let it go
+                os.set_inheritable(self._lock, False)  # else the next agent had a second copy and could not release it
             for surplus in descriptors:
                 os.close(surplus)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -1,9 +1,9 @@
-"""Hearing a Linux machine go down, from systemd-logind over D-Bus.
+"""Receive the announcement of a shutdown on Linux, from systemd-logind over D-Bus.
 
-A delay lock makes logind wait, for `InhibitDelayMaxSec` at most; where that is too short a drop-in file raises it. The
-lock comes first, so that there is no moment without one, and is asked for until it is had.
-The signal PrepareForShutdown tells of the beginning and of a cancellation. The property PreparingForShutdown tells the
-same to whoever comes later, and is read at every connection: a signal that nobody was there to hear is not lost.
+A delay lock makes logind wait, for at most `InhibitDelayMaxSec`; a drop-in file raises that where it is too short. The
+listener takes the lock first, so that there is never a moment without one, and retries until logind grants it.
+The signal PrepareForShutdown announces the beginning and the cancellation of a shutdown. The property
+PreparingForShutdown has the same value; the listener reads it at every connection, so that no signal is lost.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go,
     k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/systemd/inhibit_linux.go
@@ -31,8 +31,8 @@ LOGIND: Final = Peer("org.freedesktop.login1", "/org/freedesktop/login1", "org.f
 SYSTEMD: Final = Peer("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 
 WHO: Final = "fairlead-agent"
-_LOST: Final = "the machine is going down and does not wait for us: the shutdown lock was lost"
-_WHY: Final = "Pods of this node end in order before it goes down"
+_LOST: Final = "the node shuts down without waiting for its pods: the shutdown lock was lost"
+_WHY: Final = "Terminate pods in order before the node shuts down"
 _DROP_IN: Final = "99-z-fairlead.conf"  # it must sort after the kubelet's 99-kubelet.conf
 _RECONNECT_SECONDS: Final = 1.0
 _AGAIN_FIRST_SECONDS: Final = 0.5
@@ -46,176 +46,176 @@ _log = logs.get_logger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LogindPlaces:
-    """Where things are on this machine; elsewhere for an agent in a container that sees its host under a folder."""
+    """Paths on this node. They differ for an agent in a container that mounts the host's files."""
 
     bus_address: str = BUS_ADDRESS
     drop_ins: Path = Path("/etc/systemd/logind.conf.d")
 
 
 class LogindListener:
-    """A `ShutdownListener` at logind. `problem` says what keeps it from its duty, if something does."""
+    """A `ShutdownListener` for logind. `problem` says why logind might not wait long enough."""
 
-    def __init__(self, clock: Clock, keeper: LockStore | None = None, places: LogindPlaces | None = None) -> None:
+    def __init__(self, clock: Clock, lock_store: LockStore | None = None, places: LogindPlaces | None = None) -> None:
         self._clock = clock
-        self._keeper = keeper or NoLockStore()
+        self._lock_store = lock_store or NoLockStore()
         self._places = places or LogindPlaces()
-        self._words: asyncio.Queue[bool] = asyncio.Queue()
-        self._known = asyncio.Event()
-        self._stirred = asyncio.Event()  # something happened that may have cost us the lock
+        self._announcements: asyncio.Queue[bool] = asyncio.Queue()
+        self._ready = asyncio.Event()
+        self._changed = asyncio.Event()  # an event after which the lock may be lost
         self._preparing: bool | None = None
         self._lock: int | None = None
-        self._released = False  # the machine was let go; it is not held up again before the shutdown is called off
+        self._released = False  # no lock is taken again before the shutdown is cancelled
         self.problem = ""
 
     @property
     def preparing(self) -> bool | None:
-        """Whether the machine is going down; None as long as logind was not reached."""
+        """Whether the node is shutting down; None while logind is unreachable."""
         return self._preparing
 
     @property
     def holds_lock(self) -> bool:
-        """Whether the machine waits for us."""
+        """Whether the agent holds the lock."""
         return self._lock is not None
 
     @contextlib.asynccontextmanager
     async def running(self, needed_seconds: float) -> AsyncIterator[None]:
-        """Listen. At the end of the block this process lets the lock go; whoever keeps a copy of it does not."""
-        self._lock = self._keeper.recall()
+        """Listen. At the end of the block this process closes its lock; a copy in the lock store remains."""
+        self._lock = self._lock_store.take()
         if self._lock is not None:
-            _log.info("has the shutdown lock of the agent before it")
+            _log.info("shutdown lock taken over from the previous agent")
         try:
             async with tasks.TaskScope("logind", on_exit=tasks.OnExit.CANCEL) as scope:
                 scope.start(self._listen(needed_seconds), name="listen")
-                await self._known.wait()
+                await self._ready.wait()
                 yield
         finally:
             if self._lock is not None:
-                os.close(self._lock)  # whoever keeps a copy still does
+                os.close(self._lock)  # a copy in the lock store remains
                 self._lock = None
 
-    async def next_word(self) -> bool:
-        """The next announcement."""
-        return await self._words.get()
+    async def next_announcement(self) -> bool:
+        """Wait for the next announcement."""
+        return await self._announcements.get()
 
     async def release(self) -> None:
-        """Let the machine go down."""
+        """Release the lock and its stored copy."""
         self._released = True
-        self._keeper.drop()
+        self._lock_store.remove()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-            _log.info("released the shutdown lock")
+            _log.info("shutdown lock released")
 
     async def _listen(self, needed_seconds: float) -> None:
         while True:
             try:
                 async with connected(self._places.bus_address, self._clock) as bus:
                     await self._serve(bus, needed_seconds)
-                self._trouble("the connection to the system bus was lost")
+                self._set_problem("the connection to the system bus was lost")
             except BusError as error:
-                self._trouble(str(error))
-            self._known.set()
+                self._set_problem(str(error))
+            self._ready.set()
             await self._clock.sleep(_RECONNECT_SECONDS)
 
     async def _serve(self, bus: Bus, needed_seconds: float) -> None:
-        """Hear everything that comes over one connection, until it breaks."""
-        signals: asyncio.Queue[bool | None] = asyncio.Queue()  # None: logind is another now
-        await bus.hear(
+        """Handle the signals of one connection until it is lost."""
+        signals: asyncio.Queue[bool | None] = asyncio.Queue()  # None: logind restarted
+        await bus.subscribe(
             f"sender='{LOGIND.service}',path='{LOGIND.path}',interface='{LOGIND.interface}'",
             "PrepareForShutdown",
             lambda body: _announced(signals, body),
         )
-        await bus.hear(
+        await bus.subscribe(
             f"sender='org.freedesktop.DBus',arg0='{LOGIND.service}'",
             "NameOwnerChanged",
             lambda body: signals.put_nowait(None) if body[0] == LOGIND.service and body[2] else None,
         )
-        await self._ask(bus)
+        await self._read_preparing(bus)
         async with tasks.TaskScope("logind/connection", on_exit=tasks.OnExit.CANCEL) as scope:
-            serving = scope.start(self._obey(bus, signals), name="signals")
-            holding = scope.start(self._hold(bus, needed_seconds), name="hold")
+            serving = scope.start(self._handle_signals(bus, signals), name="signals")
+            holding = scope.start(self._maintain_lock(bus, needed_seconds), name="hold")
             lost = scope.start(bus.wait_lost(), name="lost")
             await asyncio.wait([serving, holding, lost], return_when=asyncio.FIRST_COMPLETED)
 
-    async def _obey(self, bus: Bus, signals: asyncio.Queue[bool | None]) -> None:
-        """Pass on what is heard. Returns when logind does not answer: then everything begins anew."""
+    async def _handle_signals(self, bus: Bus, signals: asyncio.Queue[bool | None]) -> None:
+        """Handle signals. Returns when logind does not respond, so that the connection is opened again."""
         while True:
-            word = await signals.get()
-            if word is None:
-                _log.info("logind was restarted")
+            preparing = await signals.get()
+            if preparing is None:
+                _log.info("logind restarted")
                 try:
-                    await self._ask(bus)
+                    await self._read_preparing(bus)
                 except BusError as error:
-                    self._trouble(str(error))
+                    self._set_problem(str(error))
                     return
             else:
-                self._say(word)
-                self._known.set()
-            self._stirred.set()
+                self._announce(preparing)
+                self._ready.set()
+            self._changed.set()
 
-    async def _ask(self, bus: Bus) -> None:
-        """Find out where things stand."""
+    async def _read_preparing(self, bus: Bus) -> None:
+        """Read whether logind prepares a shutdown."""
         preparing = bool(await bus.get(LOGIND, "PreparingForShutdown"))
-        if self._known.is_set():
-            self._say(preparing)
+        if self._ready.is_set():
+            self._announce(preparing)
         else:
-            self._preparing = preparing  # whoever started us asks for it
+            self._preparing = preparing  # the caller of `running` reads it first
 
-    async def _hold(self, bus: Bus, needed_seconds: float) -> None:
-        """See to it that the machine waits for us, now and whenever something has stirred."""
+    async def _maintain_lock(self, bus: Bus, needed_seconds: float) -> None:
+        """Take the lock, and check it again after every event that may have cost it."""
         pause = _AGAIN_FIRST_SECONDS
         while True:
-            self._stirred.clear()
+            self._changed.clear()
             try:
-                await self._hold_up(bus, needed_seconds)
+                await self._ensure_lock(bus, needed_seconds)
                 pause, again_seconds = _AGAIN_FIRST_SECONDS, None
             except BusError as error:
-                self._trouble(str(error))
+                self._set_problem(str(error))
                 pause, again_seconds = min(2 * pause, _AGAIN_MOST_SECONDS), pause
-            self._known.set()
+            self._ready.set()
             with contextlib.suppress(TimeoutError):
                 async with self._clock.timeout(again_seconds):
-                    await self._stirred.wait()
+                    await self._changed.wait()
 
-    def _say(self, preparing: bool) -> None:  # noqa: FBT001 - the one thing there is to say
-        """Pass a word on, once."""
+    def _announce(self, preparing: bool) -> None:  # noqa: FBT001 - the only argument
+        """Pass a change on, once."""
         if not preparing:
             self._released = False
         if preparing is self._preparing:
             return
-        # After a start without logind that it does not go down is news too: a disk may have said that it does.
+        # After a start without logind, False is a change too: the state file may contain a shutdown.
         self._preparing = preparing
-        self._words.put_nowait(preparing)
+        self._announcements.put_nowait(preparing)
 
-    async def _hold_up(self, bus: Bus, needed_seconds: float) -> None:
-        """Have the lock, and one that lasts long enough.
+    async def _ensure_lock(self, bus: Bus, needed_seconds: float) -> None:
+        """Take the lock and raise its maximum delay.
 
         Raises:
-            BusError: there is none to be had; it is worth trying again.
+            BusError: logind does not grant it; the caller retries.
         """
         if self._preparing:
-            # No lock is to be had now, and none that we have is to be tried out.
-            self._trouble(_LOST if self._lock is None and not self._released else "")
+            # logind grants no lock now, and an existing lock must not be replaced.
+            self._set_problem(_LOST if self._lock is None and not self._released else "")
             return
-        await self._take(bus)
-        trouble = await self._lengthen(bus, needed_seconds)
-        await self._take(bus)  # it may not have outlived what logind was told
-        self._trouble(trouble)
+        await self._take_lock(bus)
+        problem = await self._raise_delay(bus, needed_seconds)
+        await self._take_lock(bus)  # the reload of logind may have dropped it
+        self._set_problem(problem)
 
-    async def _take(self, bus: Bus) -> None:
-        """Take the lock, unless we have one that logind knows of."""
+    async def _take_lock(self, bus: Bus) -> None:
+        """Take the lock, unless the agent has one that logind lists."""
         if self._lock is not None and await _is_listed(bus):
             return
         (lock,) = await bus.call(LOGIND, "Inhibit", "ssss", "shutdown", WHO, _WHY, "delay")
         if self._lock is not None:
             os.close(self._lock)
         self._lock = lock
-        self._keeper.drop()
-        self._keeper.keep(lock)
-        _log.info("took the shutdown lock")
+        self._lock_store.remove()
+        self._lock_store.store(lock)
+        _log.info("shutdown lock acquired")
 
-    async def _lengthen(self, bus: Bus, needed_seconds: float) -> str:
-        """Have logind wait long enough; where it does not, what is the matter."""
+    async def _raise_delay(self, bus: Bus, needed_seconds: float) -> str:
+        """Raise InhibitDelayMaxSec if it is too short; return the problem if that fails."""
         if await _delay_seconds(bus) >= needed_seconds:
             return ""
         allowed = math.ceil(needed_seconds)
@@ -226,11 +226,11 @@ class LogindListener:
         try:
             await bus.call(SYSTEMD, "KillUnit", "ssi", "systemd-logind.service", "all", _SIGHUP)
         except BusError as error:
-            return f"logind cannot be told to wait {allowed} s: {error}"
+            return f"logind cannot be reloaded to wait {allowed} s: {error}"
         pause = _RELOAD_FIRST_SECONDS
         for _ in range(_RELOAD_ATTEMPTS):
             if await _delay_seconds(bus) >= needed_seconds:
-                _log.info("logind waits longer now", seconds=allowed)
+                _log.info("InhibitDelayMaxSec raised", seconds=allowed)
                 return ""
             await self._clock.sleep(pause)
             pause *= 2
@@ -243,14 +243,15 @@ class LogindListener:
     def _write_drop_in(self, seconds: int) -> None:
         self._places.drop_ins.mkdir(mode=0o755, parents=True, exist_ok=True)
         text = (
-            f"# Written by fairlead agent: its pods may need this long to end.\n[Login]\nInhibitDelayMaxSec={seconds}\n"
+            "# Written by fairlead agent: the time that pods may need to terminate.\n"
+            f"[Login]\nInhibitDelayMaxSec={seconds}\n"
         )
         files.write_atomically(self._places.drop_ins / _DROP_IN, text.encode(), mode=0o644)
 
-    def _trouble(self, what: str) -> None:
-        if what and what != self.problem and not self._released:  # a machine that was let go takes its bus down too
-            _log.error("the machine may not wait for its pods", problem=what)
-        self.problem = what
+    def _set_problem(self, problem: str) -> None:
+        if problem and problem != self.problem and not self._released:  # in a released shutdown the bus stops too
+            _log.error("the node may shut down before its pods end", problem=problem)
+        self.problem = problem
 
 
 def _announced(signals: asyncio.Queue[bool | None], body: Sequence[Any]) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final, assert_never, cast
 import msgspec
 
 from kube_fairlead.agent.agent import Agent
-from kube_fairlead.agent.shutdown import kubelet_restart, kubelet_watch
+from kube_fairlead.agent.shutdown import kubelet_watch
 from kube_fairlead.agent.shutdown.api_reachability import API_ERRORS, ApiReachability
 from kube_fairlead.agent.shutdown.event_recorder import ShutdownEventRecorder, record_problems
 from kube_fairlead.agent.shutdown.listener import ShutdownListener
@@ -31,7 +31,7 @@ from kube_fairlead.agent.shutdown.pod_runtime import KubeletControl, PodRuntime,
 from kube_fairlead.agent.shutdown.pod_terminator import PodTerminator
 from kube_fairlead.agent.shutdown.pod_writer import PodWriter
 from kube_fairlead.agent.shutdown.progress import ShutdownProgress
-from kube_fairlead.agent.shutdown.state_file import EndedPod, Machine, ShutdownState, StateFile
+from kube_fairlead.agent.shutdown.state_file import Boot, EndedPod, ShutdownState, StateFile
 from kube_fairlead.agent.shutdown.status_reporter import ShutdownStatusReporter
 from kube_fairlead.agent.shutdown.status_writer import ShutdownStatusWriter
 from kube_fairlead.agent.shutdown_driver import ShutdownDriver
@@ -39,7 +39,7 @@ from kube_fairlead.base import logs, tasks
 from kube_fairlead.client.client import Client
 from kube_fairlead.lifecycle import shutdown_recovery
 from kube_fairlead.lifecycle.shutdown_config import ShutdownConfig
-from kube_fairlead.lifecycle.shutdown_recovery import Witness
+from kube_fairlead.lifecycle.shutdown_recovery import ShutdownEvidence
 
 __all__ = ["FLUSH_MARGIN_SECONDS", "ShutdownDependencies", "ShutdownManager", "ShutdownOptions"]
 
@@ -82,7 +82,7 @@ class ShutdownDependencies:
     listener: ShutdownListener
     runtime: PodRuntime
     kubelet: KubeletControl
-    machine: Machine
+    boot: Boot
     agent: Agent | None = None  # its claimant claims and finishes the events of shutdowns; None: there are no events
 
 
@@ -104,12 +104,12 @@ class ShutdownManager:
         self._listener = dependencies.listener
         self._runtime = dependencies.runtime
         self._kubelet = dependencies.kubelet
-        self._machine = dependencies.machine
+        self._boot = dependencies.boot
         self._recorder = recorder
         self._status_writer = ShutdownStatusWriter(client, options.node_name, well_known=options.well_known_conditions)
         self._reach = ApiReachability(client.clock)
         agent = dependencies.agent
-        self._driver = None if agent is None else ShutdownDriver(client, agent, dependencies.machine)
+        self._driver = None if agent is None else ShutdownDriver(client, agent, dependencies.boot)
         self._reporter = ShutdownStatusReporter(client, self._status_writer, self._reach, self._driver)
         self._pod_writer = PodWriter(client)
         self._api_was_read = False
@@ -131,27 +131,27 @@ class ShutdownManager:
         state = self.state_file.load()
         if state is not None:
             self._api_was_read = True  # the API has nothing to add
-            return self._recovered(state.witness(), None, None)
+            return self._recovered(state.evidence(), None, None)
         event = condition = None
         try:
             async with self._clock.timeout(_EVIDENCE_SECONDS):
-                event, condition = await self._witnesses()
+                event, condition = await self._read_evidence()
             self._api_was_read = True
         except API_ERRORS as error:
             _log.info("API server unreachable, shutdown state unknown", error=str(error) or "no answer")
         return self._recovered(None, event, condition)
 
-    async def _witnesses(self) -> tuple[Witness | None, Witness | None]:
-        event = None if self._driver is None else await self._driver.witness()
-        return event, await self._status_writer.witness()
+    async def _read_evidence(self) -> tuple[ShutdownEvidence | None, ShutdownEvidence | None]:
+        event = None if self._driver is None else await self._driver.evidence()
+        return event, await self._status_writer.evidence()
 
     def _recovered(
-        self, file: Witness | None, event: Witness | None, condition: Witness | None
+        self, file: ShutdownEvidence | None, event: ShutdownEvidence | None, condition: ShutdownEvidence | None
     ) -> shutdown_recovery.Recovery:
         return shutdown_recovery.recover(
-            shutdown_recovery.Found(
-                boot_id=self._machine.boot_id,
-                booted_at=self._machine.booted_at,
+            shutdown_recovery.RecoveryFacts(
+                boot_id=self._boot.boot_id,
+                booted_at=self._boot.booted_at,
                 now=self._clock.now(),
                 budget_seconds=self.options.config.budget_seconds,
                 preparing=self._listener.preparing,
@@ -180,7 +180,7 @@ class ShutdownManager:
 
     async def _wait_for_shutdown(self) -> shutdown_recovery.Recovery:
         async with tasks.TaskScope("shutdown/waiting", on_exit=tasks.OnExit.CANCEL) as scope:
-            announcement = scope.start(self._listener.next_word(), name="announcement")
+            announcement = scope.start(self._listener.next_announcement(), name="announcement")
             waiting: list[asyncio.Task[Any]] = [announcement]
             if not self._api_was_read:
                 waiting.append(scope.start(self._read_api(), name="evidence"))
@@ -195,7 +195,7 @@ class ShutdownManager:
 
         async def read() -> None:
             nonlocal event, condition
-            event, condition = await self._witnesses()
+            event, condition = await self._read_evidence()
 
         await self._reporter.until_done(read)
         self._api_was_read = True
@@ -207,7 +207,7 @@ class ShutdownManager:
         # The file comes first: from here on a crash does not lose the shutdown.
         progress = self._progress_of(
             ShutdownState(
-                boot_id=self._machine.boot_id,
+                boot_id=self._boot.boot_id,
                 start_time=now,
                 start_monotonic=monotonic,
                 owner="",
@@ -225,21 +225,21 @@ class ShutdownManager:
 
     def _unreported(self, before: ShutdownState) -> tuple[EndedPod, ...]:
         """The pods of an earlier shutdown whose end is not in the API. All pods of an earlier boot have ended."""
-        gone = before.unseen if before.boot_id != self._machine.boot_id else ()
+        gone = before.unseen if before.boot_id != self._boot.boot_id else ()
         return (*before.ended, *gone)
 
     async def _resumed_shutdown(self, started_at: dt.datetime, *, complete: bool) -> ShutdownProgress:
         state = self.state_file.load()
-        if state is not None and state.boot_id == self._machine.boot_id and state.owner:
+        if state is not None and state.boot_id == self._boot.boot_id and state.owner:
             return self._progress_of(state)
         owner = await self._choose_owner()
-        if state is not None and state.boot_id == self._machine.boot_id:
+        if state is not None and state.boot_id == self._boot.boot_id:
             made = msgspec.structs.replace(state, owner=owner)  # the process before was killed at its first step
         else:
             # The disk was lost: the time in the API is enough.
             since = max(0.0, (self._clock.now() - started_at).total_seconds())
             made = ShutdownState(
-                boot_id=self._machine.boot_id,
+                boot_id=self._boot.boot_id,
                 start_time=started_at,
                 start_monotonic=self._clock.monotonic() - since,
                 owner=owner,
@@ -252,7 +252,7 @@ class ShutdownManager:
         return progress
 
     def _progress_of(self, state: ShutdownState) -> ShutdownProgress:
-        boot_id = self._machine.boot_id
+        boot_id = self._boot.boot_id
 
         def elapsed(known: ShutdownState) -> float:
             return known.elapsed(boot_id=boot_id, now=self._clock.now(), monotonic=self._clock.monotonic())
@@ -265,8 +265,8 @@ class ShutdownManager:
             self.cache,
             self._pod_writer,
             clock=self._clock,
-            reach=self._reach,
-            machine=self._machine,
+            reachability=self._reach,
+            boot=self._boot,
             on_ended=self._recorder.pod_ended,
         )
 
@@ -278,7 +278,7 @@ class ShutdownManager:
             self._pod_writer,
             results,
             clock=self._clock,
-            reach=self._reach,
+            reachability=self._reach,
             own_pods=self.options.own_pods,
         )
 
@@ -306,11 +306,11 @@ class ShutdownManager:
         return shutdown_recovery.Cancelled(progress.state.start_time)
 
     async def _wait_cancelled(self) -> None:
-        while await self._listener.next_word():
+        while await self._listener.next_announcement():
             pass
 
     async def _wait_announced(self) -> None:
-        while not await self._listener.next_word():
+        while not await self._listener.next_announcement():
             pass
 
     async def _terminate_and_release(self, progress: ShutdownProgress) -> None:
@@ -318,7 +318,7 @@ class ShutdownManager:
         terminator = self._terminator_of(progress, results)
         async with (
             tasks.TaskScope("shutdown/terminating", on_exit=tasks.OnExit.CANCEL) as scope,
-            terminator.at_work(),
+            terminator.active(),
         ):
             publishing = scope.start(self._reporter.publish_started(progress), name="publish")
             requesting = scope.start(self._reporter.request_event(progress, publishing), name="request")
@@ -363,11 +363,11 @@ class ShutdownManager:
                 began = self._clock.monotonic()
                 await self._wait_for_kubelet_statuses(look_seconds / 2)
                 look_seconds -= self._clock.monotonic() - began
-            await terminator.see_the_rest(look_seconds)
+            await terminator.observe_remaining(look_seconds)
             progress.change(msgspec.structs.replace(progress.state, complete_time=self._clock.now()))
             self._recorder.completed(self.options.node_name, self._clock.now(), progress.state)
         async with tasks.TaskScope("shutdown/closing") as scope:
-            scope.start(results.wait_told(), name="pods")
+            scope.start(results.wait_reported(), name="pods")
             scope.start(terminator.wait_torn_down(), name="sandboxes")
             scope.start(self._reporter.publish_complete(progress, publishing, requesting), name="node")
 
@@ -389,18 +389,18 @@ class ShutdownManager:
     async def _revert(self) -> shutdown_recovery.Recovery:
         """The shutdown was cancelled: the node accepts pods again."""
         state = self.state_file.load()
-        if state is not None and not state.called_off:
+        if state is not None and not state.cancelled:
             # A process that finds this file and a machine that shuts down knows that it is another shutdown.
-            state = msgspec.structs.replace(state, called_off=True)
+            state = msgspec.structs.replace(state, cancelled=True)
             self._progress_of(state).change(state)
         _log.info("shutdown cancelled")
-        self._recorder.called_off(self.options.node_name)
+        self._recorder.cancelled(self.options.node_name)
         return await self._finish(state, "ShutdownCancelled", is_cancelled=True)
 
     async def _finish_after_reboot(self, started_at: dt.datetime, *, complete: bool) -> shutdown_recovery.Recovery:
         """The machine was down and is up again: clear stale conditions, and write what the API does not have yet."""
         state = self.state_file.load()
-        self._recorder.came_back(self.options.node_name, started_at, state, complete=complete)
+        self._recorder.rebooted(self.options.node_name, started_at, state, complete=complete)
         return await self._finish(state, "NodeStarted", is_cancelled=False)
 
     async def _finish(
@@ -426,19 +426,19 @@ class ShutdownManager:
                 scope.start(self._restart_kubelet(progress), name="kubelet")
             if progress is not None and (progress.state.ended or progress.state.unseen):
                 results = self._results_of(progress)
-                async with results.telling():
-                    await results.settle(self._runtime)
-                    await results.wait_told()
+                async with results.reporting():
+                    await results.resolve_unseen(self._runtime)
+                    await results.wait_reported()
             await self._reporter.publish_ended(reason)
 
     async def _restart_kubelet(self, progress: ShutdownProgress | None) -> None:
         """After a cancellation: the kubelet runs, and holds a shutdown lock if it held one before."""
         kubelet, randomness = self._kubelet, self._client.randomness
         if progress is None or progress.state.kubelet_stopped:
-            await kubelet_restart.start(kubelet, self._clock, randomness)
-        elif progress.state.kubelet_held and await kubelet_restart.has_lost_its_lock(
+            await kubelet_watch.start_until_running(kubelet, self._clock, randomness)
+        elif progress.state.kubelet_held and await kubelet_watch.has_lost_lock(
             kubelet, progress, self._terminator_of(progress, self._results_of(progress)), self._clock
         ):
             _log.warning("kubelet holds no shutdown lock after a cancellation, restarting it")
             await self._stop_kubelet(progress)
-            await kubelet_restart.start(kubelet, self._clock, randomness)
+            await kubelet_watch.start_until_running(kubelet, self._clock, randomness)

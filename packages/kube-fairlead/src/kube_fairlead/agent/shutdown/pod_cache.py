@@ -1,4 +1,4 @@
-"""What must be known of the node's pods to end them, kept on disk: a shutdown never waits for an API server."""
+"""The facts about the node's pods that their termination needs, on disk: a shutdown never waits for the API server."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ __all__ = ["CachedPod", "PodCache", "cached"]
 
 _FILE: Final = "pods.json"
 _STATIC_HASH: Final = "kubernetes.io/config.hash"
-# Pods come in bursts; what a burst has changed is written once.
+# Pods change in bursts; a burst is written once.
 _SETTLE_SECONDS: Final = 0.2
 
 _log = logs.get_logger(__name__)
 
 
 class CachedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One pod. Nothing of its environment or its volumes, where secrets are."""
+    """One pod, without its environment and volumes, which may contain secrets."""
 
     uid: str  # in the API
-    runtime_uid: str  # in the container runtime; of a static pod it is another
+    runtime_uid: str  # in the container runtime; it differs for a static pod
     namespace: str
     name: str
     priority: int | None = None
     grace_seconds: int | None = None
-    moves: bool = False  # a controller makes a new one elsewhere
+    moves: bool = False  # its controller creates a replacement on another node
     pod_ip: str = ""
     pre_stop: dict[str, dict[str, Any]] = {}  # by container
 
     def ending(self) -> EndingPod:
-        """What the plan wants to know."""
+        """Return the pod as the shutdown plan needs it."""
         return EndingPod(
             uid=self.runtime_uid,
             namespace=self.namespace,
@@ -52,7 +52,7 @@ class CachedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 
 
 def cached(pod: Pod) -> CachedPod:
-    """What is kept of a pod."""
+    """Return what is stored of a pod."""
     hooks = {
         container.name: _with_number(wire.to_dict(container.lifecycle.pre_stop), container)
         for container in (*pod.spec.init_containers, *pod.spec.containers)
@@ -73,7 +73,7 @@ def cached(pod: Pod) -> CachedPod:
 
 
 def _with_number(hook: dict[str, Any], container: Container) -> dict[str, Any]:
-    """The hook with the number of a port that it names: names are known here, and not to the container runtime."""
+    """Replace a port name in the hook by its number, because the container runtime does not know port names."""
     request = hook.get("httpGet")
     if request is None or not isinstance(request.get("port"), str):
         return hook
@@ -82,7 +82,7 @@ def _with_number(hook: dict[str, Any], container: Container) -> dict[str, Any]:
 
 
 class PodCache:
-    """The pods of one node, as the API last told of them. `run` keeps that up to date; without it the disk answers."""
+    """The pods of one node. `run` follows the API server; until then the pods are those on disk."""
 
     def __init__(self, folder: Path, node_name: str) -> None:
         self.path = folder / _FILE
@@ -93,18 +93,18 @@ class PodCache:
 
     @property
     def pods(self) -> Mapping[str, CachedPod]:
-        """By the uid that the container runtime knows."""
+        """All pods, by their uid in the container runtime."""
         return self._pods
 
     @property
     def current(self) -> Mapping[str, Pod]:
-        """The pods as the API shows them now, by the same uid; empty while it was never reached."""
+        """The pods of the informer, by the same uid; empty until it has synced."""
         if self._informer is None:
             return {}
         return {cached(pod).runtime_uid: pod for pod in self._informer.store}
 
     async def run(self, client: Client) -> None:
-        """Follow the API until cancelled, and write down what changes."""
+        """Follow the API server and store changes. Runs until cancelled."""
         informer = Informer(client.of(Pod, keep=False), field_selector=f"spec.nodeName={self._node_name}")
         informer.add_handler(
             Handler(
@@ -120,17 +120,17 @@ class PodCache:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
-                self._take({one.runtime_uid: one for one in (cached(pod) for pod in informer.store)})
+                self._update({one.runtime_uid: one for one in (cached(pod) for pod in informer.store)})
                 await client.clock.sleep(_SETTLE_SECONDS)
 
-    def _take(self, pods: dict[str, CachedPod]) -> None:
+    def _update(self, pods: dict[str, CachedPod]) -> None:
         if pods == self._pods:
             return
         self._pods = pods
         try:
             self._save(pods.values())
         except OSError as error:
-            _log.error("cannot write down the node's pods", path=str(self.path), error=str(error))
+            _log.error("cannot store pod cache", path=str(self.path), error=str(error))
 
     def _load(self) -> list[CachedPod]:
         try:
@@ -138,7 +138,7 @@ class PodCache:
         except FileNotFoundError:
             return []
         except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
-            _log.warning("what was written down of the node's pods is unreadable", error=str(error))
+            _log.warning("pod cache file invalid", error=str(error))
             return []
 
     def _save(self, pods: Iterable[CachedPod]) -> None:

@@ -1,4 +1,4 @@
-"""Ending the pods that run on this machine. Two implementations: a container runtime (`cri`) and a hollow one."""
+"""What terminates the pods of this node. Implementations: a container runtime (`cri`) and simulated ones."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
 __all__ = ["KubeletControl", "NoKubelet", "OnExit", "PodRuntime", "RunningPod", "RuntimeFailed"]
 
 OnExit = Callable[[str, ContainerEnd], None]
-"""Called with the name of a container and how it ended."""
+"""Called with the name of a container and how it exited."""
 
 
 class RuntimeFailed(Exception):
-    """Raised when the container runtime does not do what it is asked to."""
+    """Raised when a call of the container runtime or the service manager fails."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunningPod:
-    """A pod that has containers running here."""
+    """A pod with running containers."""
 
-    uid: str  # as the runtime knows it
+    uid: str  # in the container runtime
     namespace: str
     name: str
-    grace_seconds: int | None = None  # where the runtime was told of it
+    grace_seconds: int | None = None  # if the runtime has it
 
 
 class PodRuntime(Protocol):
-    """What runs the containers of a node."""
+    """Lists and terminates the pods of a node."""
 
     async def running(self) -> Sequence[RunningPod]:
-        """Every pod with a container that runs.
+        """List the pods with a running container.
 
         Raises:
-            RuntimeFailed: it does not say.
+            RuntimeFailed: the call failed.
         """
         ...
 
@@ -47,46 +47,46 @@ class PodRuntime(Protocol):
         hooks: Mapping[str, Mapping[str, Any]],
         on_exit: OnExit,
     ) -> Mapping[str, ContainerEnd]:
-        """End a pod: preStop hooks (by container), SIGTERM, SIGKILL when the grace is over. How each container ended.
+        """Terminate a pod and return how each container exited: preStop hooks, SIGTERM, SIGKILL when the grace is over.
 
-        `on_exit` hears of every container as soon as its exit is known: one that hangs does not hide how the others
-        ended. May be called again for a pod that is ending already; then only the shorter time counts.
+        `on_exit` is called as soon as a container exits, so that one that hangs does not hide the others. May be
+        called again for a terminating pod; then the shorter grace counts.
 
         Raises:
-            RuntimeFailed: it could not be ended.
+            RuntimeFailed: a container could not be stopped.
         """
         ...
 
     async def tear_down(self, pod: RunningPod) -> None:
-        """Remove what held the containers of a pod together, once they have ended: its network.
+        """Stop the sandbox of a pod whose containers have exited, which removes its network.
 
         Raises:
-            RuntimeFailed: it is left behind.
+            RuntimeFailed: the call failed.
         """
         ...
 
     async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
-        """How the containers of a pod ended that does not run any more; empty when there is nothing left of it.
+        """Return how the containers of an ended pod exited; empty when the runtime has removed them.
 
         Raises:
-            RuntimeFailed: it does not say.
+            RuntimeFailed: the call failed.
         """
         ...
 
 
 class KubeletControl(Protocol):
-    """What an agent can do about the kubelet of its node."""
+    """Controls the kubelet of the node."""
 
     async def ends_pods(self) -> bool:
-        """Whether the kubelet holds up a shutdown itself, to end pods."""
+        """Whether the kubelet delays the shutdown itself, to terminate pods."""
         ...
 
     async def stop(self) -> None:
-        """Stop it: it would start again what is ended, and say that the node is ready."""
+        """Stop the kubelet, which would restart pods and set the node Ready."""
         ...
 
     async def start(self) -> None:
-        """Start it again. Returns when it runs, or when there is none.
+        """Start the kubelet. Returns when it runs, or when there is none.
 
         Raises:
             RuntimeFailed: it does not run.
@@ -95,14 +95,14 @@ class KubeletControl(Protocol):
 
 
 class NoKubelet:
-    """There is none, or it is not for us to stop."""
+    """The node has no kubelet, or the agent must not stop it."""
 
     async def ends_pods(self) -> bool:
-        """Nobody does."""
+        """Return False."""
         return False
 
     async def stop(self) -> None:
-        """There is nothing to stop."""
+        """Do nothing."""
 
     async def start(self) -> None:
-        """There is nothing to start."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""The two writes that a shutdown makes about a pod, and waiting until traffic has left it."""
+"""The two writes of a shutdown for each pod, and the wait until traffic has left it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _WRITTEN: Final = ("phase", "conditions", "containerStatuses", "reason", "messag
 
 
 class PodWriter:
-    """Writes pods, each guarded by its uid. A pod that is gone, or another's, is nobody's business any more.
+    """Writes pods, each guarded by its uid. A pod that was deleted or replaced is ignored.
 
-    Raises (every method): whatever the client raises when the server cannot be reached or refuses.
+    Raises (every method): the errors of the client when the server is unreachable or rejects the request.
     """
 
     def __init__(self, client: Client) -> None:
@@ -38,25 +38,25 @@ class PodWriter:
         self._slices = once.of(EndpointSlice, keep=False)
 
     async def announce(self, pods: Iterable[tuple[CachedPod, float]]) -> None:
-        """Before their containers stop: not ready, and targets of a disruption. With each the grace it will get."""
+        """Before termination, set pods not ready and DisruptionTarget. Each comes with its grace in seconds."""
         async with tasks.TaskScope("announce") as scope:
             for pod, grace_seconds in pods:
                 scope.start(self._announce(pod, grace_seconds), name=pod.name)
 
     async def wait_unlisted(self, pods: Collection[CachedPod]) -> None:
-        """Until no EndpointSlice sends traffic to any of them."""
+        """Wait until no EndpointSlice lists any of them as ready."""
         uids = {pod.uid for pod in pods}
         for namespace in sorted({pod.namespace for pod in pods}):
             while await self._is_listed(namespace, uids):
                 await self._clock.sleep(_POLL_SECONDS)
 
     async def finish(self, ended: EndedPod, *, moves: bool, restarted_after: dt.datetime | None = None) -> None:
-        """After their containers have stopped: the last status. One that comes up again elsewhere is removed here.
+        """After termination, write the final status; `moves`: delete the pod, because another node replaces it.
 
-        A pod with a container that was started after `restarted_after` runs again, and keeps its status.
+        A pod with a container that started after `restarted_after` was restarted, and keeps its status.
 
         Raises:
-            Conflict: it is not told; the next attempt sees whether it is still the same pod.
+            Conflict: nothing is written; the next attempt reads whether it is still the same pod.
         """
         pod = await self._get(ended.namespace, ended.name)
         if pod is None or not _is_same(pod, ended.uid):
@@ -69,13 +69,13 @@ class PodWriter:
             )
             await self._write(pod, last)
         elif not pod.deleting:
-            return  # it had finished before: somebody may want to read it
+            return  # it had finished before the shutdown, and users may read it
         if moves:
             await self._delete(pod, 0)
 
     async def reject(self, pod: Pod) -> None:
-        """It was sent to a node that is going down, and was never started."""
-        with contextlib.suppress(api_errors.Conflict):  # it is looked at again soon
+        """Reject a pod that was bound to a node that shuts down, and never started."""
+        with contextlib.suppress(api_errors.Conflict):  # the next pass reads it again
             await self._write(pod, shutdown_status.rejected(pod))
 
     async def _announce(self, known: CachedPod, grace_seconds: float) -> None:
@@ -88,7 +88,7 @@ class PodWriter:
                     await self._write(pod, shutdown_status.announced(pod, self._clock.now()))
                 if known.moves and not pod.deleting:
                     await self._delete(pod, max(1, round(grace_seconds)))
-            except api_errors.Conflict:  # another of the same name by now, or somebody else wrote at the same time
+            except api_errors.Conflict:  # replaced by a pod of the same name, or written by another client
                 await self._clock.sleep(_POLL_SECONDS)
             else:
                 return
@@ -100,18 +100,19 @@ class PodWriter:
             return None
 
     async def _write(self, pod: Pod, status: PodStatus) -> None:
-        # Only what was changed: the rest is not ours to repeat, and may be newer by now.
-        # Only whole objects keep fields that are not modelled, and lists of containers are written whole: what the
-        # kubelet said of their mounts and resources must be in them.
+        # Only changed fields are sent, because the others may be newer on the server. Lists of containers are replaced
+        # as a whole, so they are taken from the whole object, which keeps fields that the typed kinds do not model.
         before = wire.to_dict(pod).get("status", {})
         after = wire.to_dict(wire.replace(pod, status=status))["status"]
-        said: dict[str, Any] = {key: after[key] for key in _WRITTEN if key in after and after[key] != before.get(key)}
-        if "conditions" in said:
+        changed: dict[str, Any] = {
+            key: after[key] for key in _WRITTEN if key in after and after[key] != before.get(key)
+        }
+        if "conditions" in changed:
             known = before.get("conditions", ())
-            said["conditions"] = [one for one in said["conditions"] if one not in known]
-        if not said:
+            changed["conditions"] = [one for one in changed["conditions"] if one not in known]
+        if not changed:
             return
-        body = {"metadata": {"uid": pod.uid}, "status": said}
+        body = {"metadata": {"uid": pod.uid}, "status": changed}
         with contextlib.suppress(api_errors.NotFound):
             await self._pods.patch(
                 pod.name, StrategicMergePatch(body), namespace=pod.metadata.namespace, subresource="status"
@@ -135,5 +136,5 @@ class PodWriter:
 
 
 def _is_same(pod: Pod, uid: str) -> bool:
-    """Whether the pod is the one that the runtime knew by this uid."""
+    """Whether the pod has this uid, in the API server or in the runtime."""
     return uid in {pod.uid, cached(pod).runtime_uid}

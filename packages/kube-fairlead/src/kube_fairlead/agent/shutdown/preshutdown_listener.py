@@ -1,8 +1,8 @@
-"""Hearing a Windows machine go down: SERVICE_CONTROL_PRESHUTDOWN, which only a service can hear.
+"""Receive the announcement of a shutdown on Windows: SERVICE_CONTROL_PRESHUTDOWN, which only a service receives.
 
-The machine waits for a service that asked to hear it until that has stopped, for its preshutdown timeout at most;
-where that is too short it is raised, and read again. In the list of services that hear it in order we come before those
-that we need. There is no cancellation: a machine that has said it goes down does.
+Windows waits until the service has stopped, for at most its preshutdown timeout; the listener raises a timeout that is
+too short and reads it again. In the list of services that are notified in order, the agent comes before the services
+that it needs. A shutdown cannot be cancelled after its announcement.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager_windows.go
 """
@@ -23,44 +23,44 @@ from kube_fairlead.base.clock import Clock
 __all__ = ["Order", "PreshutdownListener", "Timeouts"]
 
 _MILLISECONDS_MAX: Final = 0xFFFF_FFFF
-# A kubelet that starts puts itself before what it needs, and with that behind us; and what failed may work by now.
+# A starting kubelet changes the order, and a setting that failed may succeed later.
 _LOOK_AGAIN_SECONDS: Final = 60.0
 
 _log = logs.get_logger(__name__)
 
 
 class Timeouts(Protocol):
-    """What is asked of the service control manager; see `agent.windows.scm`. Each raises OSError."""
+    """The calls of the service control manager, in `agent.windows.scm`. Each raises OSError."""
 
     def preshutdown_timeout_ms(self, name: str) -> int:
-        """How long the machine waits for a service."""
+        """Return how long Windows waits for a service."""
         ...
 
     def set_preshutdown_timeout_ms(self, name: str, timeout_ms: int) -> None:
-        """Have it wait so long."""
+        """Set how long Windows waits for a service."""
         ...
 
 
 class Order(Protocol):
-    """What is asked of the registry; see `agent.windows.registry`. Each raises OSError."""
+    """The calls of the registry, in `agent.windows.registry`. Each raises OSError."""
 
     def order(self) -> list[str] | None:
-        """The services that hear it one after the other; None when there is no such list."""
+        """Return the services that are notified in order; None when there is no such list."""
         ...
 
     def set_order(self, order: Sequence[str]) -> None:
-        """Change it."""
+        """Replace the list."""
         ...
 
     def dependencies(self, service: str) -> list[str]:
-        """The services that one needs."""
+        """Return the services that a service depends on."""
         ...
 
 
 class PreshutdownListener:
-    """A `ShutdownListener` of a process that is a Windows service. `problem` says why Windows might not wait.
+    """A `ShutdownListener` for a Windows service. `problem` says why Windows might not wait long enough.
 
-    Whether the machine was going down before this process started, nobody can tell.
+    Windows does not show whether a shutdown began before this process started.
     """
 
     def __init__(
@@ -77,40 +77,40 @@ class PreshutdownListener:
         self._timeouts = timeouts
         self._order = order
         self._clock = clock
-        self._kubelet = kubelet  # the name of its service
+        self._kubelet = kubelet  # the name of the kubelet's service
         self._kubelet_owns = kubelet_owns
         self._order_problem = ""
-        self._words: asyncio.Queue[bool] = asyncio.Queue()
+        self._announcements: asyncio.Queue[bool] = asyncio.Queue()
         self._changed = asyncio.Event()
         self.preparing: bool | None = None
         self.problem = ""
 
     @contextlib.asynccontextmanager
     async def running(self, needed_seconds: float) -> AsyncIterator[None]:
-        """Listen. A notice that came before this block has ended the service already."""
-        await asyncio.to_thread(self._introduce, needed_seconds)
+        """Listen. An announcement before this block stops the service."""
+        await asyncio.to_thread(self._configure, needed_seconds)
         with self._service.attached(self):
             async with tasks.TaskScope("preshutdown", on_exit=tasks.OnExit.CANCEL) as scope:
                 scope.start(self._follow_settings(needed_seconds), name="settings")
                 yield
 
-    async def next_word(self) -> bool:
-        """The next announcement. There is one at most."""
-        return await self._words.get()
+    async def next_announcement(self) -> bool:
+        """Wait for the announcement. There is at most one."""
+        return await self._announcements.get()
 
     async def release(self) -> None:
-        """Let the machine go down: a service that has stopped is not waited for."""
+        """Stop the service, so that Windows does not wait for it."""
         if self.preparing:
-            _log.info("the machine need not wait any more")
+            _log.info("shutdown released")
             self._service.finish()
 
-    def go_down(self) -> None:
-        """The service heard the notice."""
+    def on_preshutdown(self) -> None:
+        """Handle the preshutdown notification of the service."""
         self.preparing = True
-        self._words.put_nowait(True)
+        self._announcements.put_nowait(True)
 
-    def read_again(self) -> None:
-        """Somebody changed the settings of the service: they must still be long enough."""
+    def on_settings_changed(self) -> None:
+        """Check the settings again after another program changed them."""
         self._changed.set()
 
     async def _follow_settings(self, needed_seconds: float) -> None:
@@ -120,24 +120,27 @@ class PreshutdownListener:
                     await self._changed.wait()
             self._changed.clear()
             if not self.preparing:
-                await asyncio.to_thread(self._introduce, needed_seconds)
+                await asyncio.to_thread(self._configure, needed_seconds)
 
-    def _introduce(self, needed_seconds: float) -> None:
-        """See to it that the machine waits long enough, and tells us in time."""
-        before, self.problem = self.problem, self._lengthen(min(math.ceil(needed_seconds * 1000), _MILLISECONDS_MAX))
+    def _configure(self, needed_seconds: float) -> None:
+        """Raise the preshutdown timeout and update the order of notifications."""
+        before, self.problem = (
+            self.problem,
+            self._raise_timeout(min(math.ceil(needed_seconds * 1000), _MILLISECONDS_MAX)),
+        )
         if self.problem and self.problem != before:
-            _log.error("the machine may not wait for its pods", problem=self.problem)
+            _log.error("the node may shut down before its pods end", problem=self.problem)
         try:
-            problem = self._take_place()
+            problem = self._update_order()
         except OSError as error:
-            problem = f"cannot take a place in PreshutdownOrder: {error}"
+            problem = f"cannot update PreshutdownOrder: {error}"
         if problem and problem != self._order_problem:
-            # Only an improvement is lost: the machine tells us all the same, at the same time as others.
-            _log.warning("services that are needed may stop first", problem=problem)
+            # Windows still notifies the agent, at the same time as other services.
+            _log.warning("required services may stop before the agent", problem=problem)
         self._order_problem = problem
 
-    def _lengthen(self, needed_ms: int) -> str:
-        """What keeps the machine from waiting so long, if something does."""
+    def _raise_timeout(self, needed_ms: int) -> str:
+        """Raise the timeout if it is too short; return the problem if that fails."""
         name = self._service.name
         try:
             found_ms = self._timeouts.preshutdown_timeout_ms(name)
@@ -148,12 +151,12 @@ class PreshutdownListener:
         except OSError as error:
             return f"the preshutdown timeout cannot be raised to {needed_ms} ms: {error.strerror or error}"
         if now_ms < needed_ms:
-            return f"the machine waits {now_ms} ms for the service and pods may need {needed_ms} ms"
-        _log.info("the machine waits longer now", before_ms=found_ms, now_ms=now_ms)
+            return f"Windows waits {now_ms} ms for the service and pods may need {needed_ms} ms"
+        _log.info("preshutdown timeout raised", before_ms=found_ms, now_ms=now_ms)
         return ""
 
-    def _take_place(self) -> str:
-        """Be notified after a kubelet that ends the pods, and before what we need. What keeps us from it, if any."""
+    def _update_order(self) -> str:
+        """Place the agent after a kubelet that terminates pods, and before its dependencies; return the problem."""
         found = self._order.order()
         if found is None:
             return "this system has no PreshutdownOrder"
@@ -166,5 +169,5 @@ class PreshutdownListener:
         )
         if order != found:
             self._order.set_order(order)
-            _log.info("took a place in PreshutdownOrder", order=order)
+            _log.info("PreshutdownOrder updated", order=order)
         return ""

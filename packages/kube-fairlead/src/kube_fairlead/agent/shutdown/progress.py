@@ -1,4 +1,4 @@
-"""How far one shutdown is: in memory and on disk at once."""
+"""The state of one shutdown, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _log = logs.get_logger(__name__)
 
 
 class ShutdownProgress:
-    """The state of one shutdown, in memory and on disk at once."""
+    """The state of one shutdown, in memory and on disk."""
 
-    def __init__(self, memory: StateFile, state: ShutdownState, elapsed: Callable[[ShutdownState], float]) -> None:
-        self._memory = memory
+    def __init__(self, state_file: StateFile, state: ShutdownState, elapsed: Callable[[ShutdownState], float]) -> None:
+        self._state_file = state_file
         self._elapsed = elapsed
         self.state = state
         self.is_on_disk = True
-        self._is_behind = False  # the disk does not have the last change yet
+        self._is_behind = False  # the last change is not on disk yet
 
     @property
     def elapsed(self) -> float:
@@ -30,28 +30,28 @@ class ShutdownProgress:
 
     @property
     def left(self) -> float:
-        """Seconds until all groups' time is over."""
+        """Seconds until the end of the last group's period."""
         periods = self.state.periods
         return max(0.0, shutdown_plan.latest_end(periods, len(periods) - 1) - self.elapsed)
 
     def change(self, state: ShutdownState) -> None:
-        """Remember. A disk that fails is no reason to stop."""
+        """Change and store the state. A failed write is logged, and the shutdown continues."""
         self.state = state
         self._is_behind = False
         try:
-            self._memory.save(state)
+            self._state_file.save(state)
             self.is_on_disk = True
         except OSError as error:
             if self.is_on_disk:
-                _log.error("cannot write down how far the shutdown is: a restart would begin anew", error=str(error))
+                _log.error("cannot store shutdown state; a restarted agent begins again", error=str(error))
             self.is_on_disk = False
 
-    def change_later(self, state: ShutdownState) -> None:
-        """Remember with the next change. Every write waits for the disk, and pods wait for the write."""
+    def change_unsaved(self, state: ShutdownState) -> None:
+        """Change the state and store it with the next change, because every write to disk delays pods."""
         self.state = state
         self._is_behind = True
 
-    def catch_up(self) -> None:
-        """Remember what was left for later."""
+    def flush(self) -> None:
+        """Store changes that are not on disk yet."""
         if self._is_behind:
             self.change(self.state)

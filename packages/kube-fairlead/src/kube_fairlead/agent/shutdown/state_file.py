@@ -1,8 +1,7 @@
-"""What the node's own disk remembers of a shutdown: enough to go on without asking anybody.
+"""The state of a shutdown on the node's disk: a restarted agent continues from it without the API server.
 
-Every write is whole or not there (fsync and rename), and names the boot it speaks of. Times are kept twice: as wall
-time, for people and for the API, and as seconds of the monotonic clock, which counts from the boot for every process
-alike and does not jump.
+Every write is atomic (fsync and rename) and contains the boot id. The start is stored twice: as wall clock time, for
+users and the API server, and on the monotonic clock, which counts from the boot in every process and never jumps.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ import msgspec
 from kube_fairlead.agent.shutdown.pod_runtime import RunningPod
 from kube_fairlead.base import files, logs
 from kube_fairlead.lifecycle.shutdown_config import Period
-from kube_fairlead.lifecycle.shutdown_plan import Stage
-from kube_fairlead.lifecycle.shutdown_recovery import Witness
+from kube_fairlead.lifecycle.shutdown_plan import ActiveGroup
+from kube_fairlead.lifecycle.shutdown_recovery import ShutdownEvidence
 from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
 
-__all__ = ["EndedPod", "Machine", "ShutdownState", "StateFile"]
+__all__ = ["Boot", "EndedPod", "ShutdownState", "StateFile"]
 
 _FILE: Final = "shutdown-state.json"
 
@@ -30,69 +29,69 @@ _log = logs.get_logger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Machine:
-    """Which boot this is."""
+class Boot:
+    """The present boot of the node."""
 
     boot_id: str
     booted_at: dt.datetime
 
 
 class EndedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A pod that was ended, and how far that is known. It stays here until the API knows."""
+    """A pod that the agent terminates. It stays in the file until the API server has its final status."""
 
     uid: str  # in the API
     namespace: str
     name: str
-    runtime_uid: str = ""  # in the container runtime, where that is another
-    containers: dict[str, ContainerEnd] = {}  # those that were seen to end
-    boot_id: str = ""  # the boot in which it was asked to end
+    runtime_uid: str = ""  # in the container runtime, if it differs
+    containers: dict[str, ContainerEnd] = {}  # whose exit the agent observed
+    boot_id: str = ""  # the boot in which its termination began
     asked_time: dt.datetime | None = None
-    problem: str = ""  # why the agent could not see it end
+    problem: str = ""  # why the agent did not observe its end
 
     def running(self) -> RunningPod:
-        """The pod as the container runtime knows it."""
+        """Return the pod as the container runtime knows it."""
         return RunningPod(uid=self.runtime_uid or self.uid, namespace=self.namespace, name=self.name)
 
 
 class ShutdownState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A shutdown as it stands."""
+    """The state of one shutdown."""
 
     boot_id: str
     start_time: dt.datetime
     start_monotonic: float
-    owner: str  # who ends the pods: kubelet or agent
-    periods: tuple[Period, ...]  # as they were when it began; a changed configuration counts for the next one
-    stage: Stage | None = None  # the group under way
+    owner: str  # which process terminates the pods: kubelet or agent
+    periods: tuple[Period, ...]  # of the start; a changed configuration applies to the next shutdown
+    stage: ActiveGroup | None = None  # the group that is being terminated
     complete_time: dt.datetime | None = None
-    called_off: bool = False  # it is over; what it has left behind is being cleared away
-    kubelet_held: bool = False  # it had a lock of its own
+    cancelled: bool = msgspec.field(default=False, name="calledOff")  # its effects are being reverted
+    kubelet_held: bool = False  # the kubelet held a shutdown lock of its own
     kubelet_stopped: bool = False
-    asked: dict[str, float] = {}  # when pods were asked to end, by the runtime's uid, in seconds since it began
-    unseen: tuple[EndedPod, ...] = ()  # asked to end, and not seen to have ended
-    ended: tuple[EndedPod, ...] = ()  # seen to have ended; the API does not know yet
-    outcomes: dict[str, int] = {}  # pods by how they ended
+    asked: dict[str, float] = {}  # when the termination of a pod began, in seconds since the start, by runtime uid
+    unseen: tuple[EndedPod, ...] = ()  # terminating, and not observed to end
+    ended: tuple[EndedPod, ...] = ()  # ended; the API server does not have the final status yet
+    outcomes: dict[str, int] = {}  # number of pods by outcome
 
     def elapsed(self, *, boot_id: str, now: dt.datetime, monotonic: float) -> float:
-        """Seconds since it began."""
+        """Return the seconds since the shutdown began."""
         if boot_id == self.boot_id and monotonic >= self.start_monotonic:
             return monotonic - self.start_monotonic
         return max(0.0, (now - self.start_time).total_seconds())
 
-    def witness(self) -> Witness:
-        """What a starting agent is told by it."""
+    def evidence(self) -> ShutdownEvidence:
+        """Return what this state says about a shutdown, for a starting agent."""
         complete = self.complete_time is not None
-        return Witness(self.start_time, self.boot_id, complete=complete, called_off=self.called_off)
+        return ShutdownEvidence(self.start_time, self.boot_id, complete=complete, cancelled=self.cancelled)
 
 
 class StateFile:
-    """The file. Nobody else writes it."""
+    """The file. Only the agent of this node writes it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / _FILE
-        self._unwritten: ShutdownState | None = None  # what this process knows and its disk does not
+        self._unwritten: ShutdownState | None = None  # the state after a write that failed
 
     def load(self) -> ShutdownState | None:
-        """What is remembered; None when nothing is. A file that makes no sense is put aside, not believed."""
+        """Return the stored state; None when there is none. An invalid file is renamed and ignored."""
         if self._unwritten is not None:
             return self._unwritten
         try:
@@ -101,18 +100,18 @@ class StateFile:
             return None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             aside = self.path.with_suffix(".broken")
-            _log.error("the state of the shutdown is unreadable and is put aside", path=str(aside), error=str(error))
+            _log.error("shutdown state file invalid, renamed", path=str(aside), error=str(error))
             with contextlib.suppress(OSError):
                 self.path.replace(aside)
         except OSError as error:
-            _log.error("the state of the shutdown cannot be read", path=str(self.path), error=str(error))
+            _log.error("cannot read shutdown state file", path=str(self.path), error=str(error))
         return None
 
     def save(self, state: ShutdownState) -> None:
-        """Remember, durably once this returns.
+        """Store the state durably.
 
         Raises:
-            OSError: the disk does not; as long as this process lives it is remembered all the same.
+            OSError: the write failed; this process still returns the state from `load`.
         """
         self._unwritten = state
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +119,7 @@ class StateFile:
         self._unwritten = None
 
     def clear(self) -> None:
-        """Forget: it is over. A file that cannot be removed is seen to be stale by the next process."""
+        """Remove the file. If that fails, the next process detects by the boot id that the file is stale."""
         self._unwritten = None
         try:
             self.path.unlink()
@@ -128,4 +127,4 @@ class StateFile:
         except FileNotFoundError:
             return
         except OSError as error:
-            _log.error("the state of a shutdown that is over cannot be removed", path=str(self.path), error=str(error))
+            _log.error("cannot remove shutdown state file", path=str(self.path), error=str(error))

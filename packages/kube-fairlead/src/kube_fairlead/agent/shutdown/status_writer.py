@@ -24,7 +24,7 @@ from kube_fairlead.claimant.node_writer import NodeWriter
 from kube_fairlead.client.client import Client
 from kube_fairlead.lifecycle import conditions, invariants, shutdown_events, shutdown_status
 from kube_fairlead.lifecycle.drain import cordons
-from kube_fairlead.lifecycle.shutdown_recovery import Witness
+from kube_fairlead.lifecycle.shutdown_recovery import ShutdownEvidence
 
 __all__ = ["ShutdownStatusWriter"]
 
@@ -43,13 +43,13 @@ class ShutdownStatusWriter:
         self._well_known = well_known
         self._node = NodeWriter(client, node_name)
 
-    async def witness(self) -> Witness | None:
+    async def evidence(self) -> ShutdownEvidence | None:
         """What the node's condition shows of a shutdown, for an agent that starts."""
         node = await self._node.read()
         current = None if node is None else node.condition(CONDITION_LIFECYCLE_TRANSITION)
         if current is None or current.reason not in _STATES or current.last_transition_time is None:
             return None
-        return Witness(current.last_transition_time, complete=current.reason == NODE_SHUTDOWN.end)
+        return ShutdownEvidence(current.last_transition_time, complete=current.reason == NODE_SHUTDOWN.end)
 
     async def cordon(self, state: ShutdownState) -> None:
         """Cordon and taint the node. The same write marks the cordon as Fairlead's, so a lost answer does no harm."""

@@ -1,4 +1,4 @@
-"""The kubelet of a Linux node, as systemd and logind know it."""
+"""Control the kubelet of a Linux node through systemd and logind."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class SystemdKubelet:
         self._bus_address = bus_address
 
     async def ends_pods(self) -> bool:
-        """Whether it holds a shutdown lock of its own."""
+        """Whether the kubelet holds a shutdown lock."""
         async with self._connected() as bus:
             (inhibitors,) = await bus.call(LOGIND, "ListInhibitors")
         return any(who == _WHO and "shutdown" in what.split(":") for what, who, *_ in inhibitors)
 
     async def stop(self) -> None:
-        """Stop the unit and wait until it has; one that does not listen is killed. Where there is none, all is well."""
+        """Stop the unit and wait for its end; kill it if it does not stop. Without a unit, do nothing."""
         async with self._connected() as bus:
             unit = await self._load(bus)
             if await bus.get(unit, "LoadState") != "loaded" or await bus.get(unit, "ActiveState") in _ENDED:
@@ -51,10 +51,10 @@ class SystemdKubelet:
                     await self._wait(bus, unit, _ENDED)
             except TimeoutError:
                 await bus.call(SYSTEMD, "KillUnit", "ssi", self._unit, "all", _SIGKILL)
-            _log.info("stopped the kubelet", unit=self._unit)
+            _log.info("kubelet stopped", unit=self._unit)
 
     async def start(self) -> None:
-        """Start the unit, if there is one, and see that it runs."""
+        """Start the unit, if there is one, and wait until it runs."""
         async with self._connected() as bus:
             unit = await self._load(bus)
             if await bus.get(unit, "LoadState") != "loaded":
@@ -65,7 +65,7 @@ class SystemdKubelet:
                     await self._wait(bus, unit, {"active"})
             except TimeoutError as error:
                 raise RuntimeFailed(f"{self._unit} does not run {_START_SECONDS:g} s after it was started") from error
-            _log.info("started the kubelet", unit=self._unit)
+            _log.info("kubelet started", unit=self._unit)
 
     async def _wait(self, bus: Bus, unit: Peer, wanted: Collection[str]) -> None:
         while await bus.get(unit, "ActiveState") not in wanted:

@@ -1,4 +1,4 @@
-"""The kubelet of a Windows node, as the service control manager knows it."""
+"""Control the kubelet of a Windows node through the service control manager."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kube_fairlead.base.clock import Clock
 __all__ = ["ProcessTable", "Services", "WindowsKubelet"]
 
 _STOP_SECONDS: Final = 3.0
-# Services that are notified together are notified within moments. One that still runs then comes after us in
-# PreshutdownOrder: it is not notified before the agent has stopped.
+# Windows notifies services that have no order at almost the same time. A kubelet that still runs afterwards comes after
+# the agent in PreshutdownOrder, and is not notified before the agent has stopped.
 _NOTICE_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.05
 
@@ -27,30 +27,30 @@ _log = logs.get_logger(__name__)
 
 
 class Services(Protocol):
-    """What is asked of the service control manager; see `scm`."""
+    """The calls of the service control manager, in `agent.windows.scm`."""
 
     def facts(self, name: str) -> ServiceFacts | None:
-        """How a service stands; None when there is none of that name."""
+        """Return the status of a service; None when there is no such service."""
         ...
 
     def start(self, name: str) -> None:
-        """Start it."""
+        """Start a service."""
         ...
 
     def stop(self, name: str) -> None:
-        """Ask it to stop."""
+        """Request a service to stop."""
         ...
 
 
 class ProcessTable(Protocol):
-    """What is asked about processes; see `agent.windows.processes`. Each raises OSError."""
+    """The calls about processes, in `agent.windows.processes`. Each raises OSError."""
 
     def tree(self, process_id: int) -> Sequence[Process]:
-        """A process and all that it has started, parents first."""
+        """Return a process and all its descendants, parents first."""
         ...
 
     def end(self, process: Process) -> bool:
-        """End it, unless it has ended."""
+        """Terminate a process, unless it has ended."""
         ...
 
 
@@ -74,12 +74,12 @@ class WindowsKubelet:
         self._first_asked: float | None = None
 
     async def ends_pods(self) -> bool:
-        """Whether it has been set up to, and is there to do it: it is busy with it, or about to hear the notice.
+        """Whether the kubelet is configured to terminate pods, and does so or is about to be notified.
 
-        Asked while the machine goes down. A kubelet that was notified says STOP_PENDING at once, before it ends a pod.
+        Called during a shutdown. A notified kubelet reports STOP_PENDING at once, before it terminates a pod.
         """
         if not self._is_configured:
-            return False  # with its gate on it hears the notice all the same, and only stops
+            return False  # with its feature gate on it is still notified, and only stops
         facts = await self._ask(lambda: self._services.facts(self._name))
         if facts is None:
             return False
@@ -91,11 +91,11 @@ class WindowsKubelet:
         return bool(facts.accepts & Accept.PRESHUTDOWN) and may_be_notified
 
     async def stop(self) -> None:
-        """Stop the service and wait until it has; one that does not listen is ended. Where there is none, all is well.
+        """Stop the service and wait for its end; terminate it if it does not stop. Without a service, do nothing.
 
-        While the machine goes down the manager may refuse to pass a STOP on; then the process is ended as well. Of a
-        service wrapper the child is the kubelet: whatever the service has started ends with it, the wrapper first,
-        which would start its child again.
+        During a shutdown the service control manager may reject a STOP; then the process is terminated too. The kubelet
+        may be the child of a service wrapper: all processes of the service are terminated, the wrapper first, because
+        it would restart its child.
         """
         facts = await self._ask(lambda: self._services.facts(self._name))
         if facts is None or facts.state == ServiceState.STOPPED:
@@ -107,23 +107,23 @@ class WindowsKubelet:
                 while await self._runs():
                     await self._clock.sleep(_POLL_SECONDS)
         except (RuntimeFailed, TimeoutError) as error:
-            _log.warning("the kubelet does not stop and is ended", error=str(error) or "it takes too long")
+            _log.warning("kubelet does not stop; terminating its processes", error=str(error) or "it takes too long")
         await self._end(tree)
-        _log.info("stopped the kubelet", service=self._name)
+        _log.info("kubelet stopped", service=self._name)
 
     async def start(self) -> None:
-        """Start the service, if there is one that has stopped."""
+        """Start the service, if it exists and is stopped."""
         facts = await self._ask(lambda: self._services.facts(self._name))
         if facts is not None and facts.state == ServiceState.STOPPED:
             await self._ask(lambda: self._services.start(self._name))
-            _log.info("started the kubelet", service=self._name)
+            _log.info("kubelet started", service=self._name)
 
     async def _runs(self) -> bool:
         facts = await self._ask(lambda: self._services.facts(self._name))
         return facts is not None and facts.state != ServiceState.STOPPED
 
     async def _end(self, tree: Sequence[Process]) -> None:
-        """End what is left of the service."""
+        """Terminate the remaining processes of the service."""
         for process in tree:
             try:
                 ended = await asyncio.to_thread(self._processes.end, process)
@@ -132,7 +132,7 @@ class WindowsKubelet:
                     f"the kubelet's process {process.process_id} {process.name} cannot be ended: {error}"
                 ) from error
             if ended:
-                _log.info("ended a process of the kubelet", process_id=process.process_id, name=process.name)
+                _log.info("kubelet process terminated", process_id=process.process_id, name=process.name)
 
     async def _ask(self, question: Callable[[], _T]) -> _T:
         try:

@@ -1,11 +1,11 @@
-"""The states of a Windows service, and what every control does to them. Pure: the clock and the calls are elsewhere.
+"""The states of a Windows service, and the effect of each control. Pure.
 
     START_PENDING --(started)--> RUNNING --(STOP, PRESHUTDOWN)--> STOP_PENDING --(finished)--> STOPPED
           |                         |                                                              ^
           '-------------------------'--------------------------(finished)--------------------------'
 
-A preshutdown notice is for whoever looks after pods. Before somebody does, and in a service that ends already, there is
-nothing to see out: the notice only ends the service, so that the machine does not wait for it in vain.
+A preshutdown notification is for the agent's shutdown manager. Before that is attached, and in a service that stops
+already, no pods can be terminated: the notification only stops the service, so that Windows does not wait for it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STOP_HINT_MS: Final = 10_000
 
 
 class ServiceState(enum.IntEnum):
-    """Where a service stands. One that can be paused has three more; ours cannot."""
+    """The states of a service. One that can be paused has three more."""
 
     STOPPED = 1
     START_PENDING = 2
@@ -62,7 +62,7 @@ _PENDING: Final = frozenset({ServiceState.START_PENDING, ServiceState.STOP_PENDI
 
 
 class Control(enum.IntEnum):
-    """What the service control manager may say."""
+    """The controls of the service control manager."""
 
     STOP = 1
     INTERROGATE = 4
@@ -72,7 +72,7 @@ class Control(enum.IntEnum):
 
 
 class Accept(enum.IntFlag):
-    """Which of them a service wants to hear."""
+    """The controls that a service accepts."""
 
     NONE = 0
     STOP = 0x1
@@ -82,7 +82,7 @@ class Accept(enum.IntFlag):
 
 
 class Answer(enum.IntEnum):
-    """What the handler returns."""
+    """The result of the control handler."""
 
     DONE = 0  # NO_ERROR
     UNKNOWN = 120  # ERROR_CALL_NOT_IMPLEMENTED
@@ -90,22 +90,22 @@ class Answer(enum.IntEnum):
 
 
 class Effect(enum.Enum):
-    """What this process is to do about a control."""
+    """What this process does about a control."""
 
     NOTHING = enum.auto()
-    STOP = enum.auto()  # end as SIGTERM would have it
-    GO_DOWN = enum.auto()  # the machine goes down: see the pods out, then stop
-    IGNORE_AND_STOP = enum.auto()  # the machine goes down and nobody looks after pods yet: only stop
-    READ_AGAIN = enum.auto()  # the settings of the service were changed
+    STOP = enum.auto()  # stop as after SIGTERM
+    SHUT_DOWN = enum.auto()  # terminate the pods, then stop
+    IGNORE_AND_STOP = enum.auto()  # no shutdown handler is attached: only stop
+    RELOAD = enum.auto()  # the settings of the service changed
 
 
 class IllegalStateChange(Exception):
-    """Raised when a service would go where it cannot go from where it is."""
+    """Raised when a service cannot change to a state from its present one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What the service control manager is told.
+    """The status that a service reports to the service control manager.
 
     1. A pending state has a checkpoint, one more than the report before, and a hint how long until the next.
     2. Any other state has neither.
@@ -120,47 +120,47 @@ class Status:
 
 
 class ServiceModel:
-    """One service from its start to its end. Every method that changes `status` leaves the new one to be reported."""
+    """One service from its start to its end. The caller reports `status` after every change."""
 
-    def __init__(self, *, hears_preshutdown: bool = True) -> None:
-        notice = Accept.PRESHUTDOWN if hears_preshutdown else Accept.SHUTDOWN
+    def __init__(self, *, accepts_preshutdown: bool = True) -> None:
+        notice = Accept.PRESHUTDOWN if accepts_preshutdown else Accept.SHUTDOWN
         self._accepts = Accept.STOP | Accept.PARAMCHANGE | notice
         self.status = Status(state=ServiceState.START_PENDING, checkpoint=1, wait_hint_ms=START_HINT_MS)
-        self.is_attached = False  # somebody looks after the pods of this machine
+        self.is_attached = False  # a shutdown handler terminates the node's pods
 
     def started(self) -> None:
-        """The handler is there: controls may come."""
+        """The control handler is registered."""
         self._move(ServiceState.RUNNING)
 
     def progressed(self) -> bool:
-        """Something got done. Whether there is something new to report: only what is pending counts."""
+        """Note progress. Return whether there is a new status to report, which only a pending state has."""
         if self.status.state not in _PENDING:
             return False
         self._move(self.status.state)
         return True
 
     def finished(self, exit_code: int = 0) -> bool:
-        """Everything is done. Whether that is new."""
+        """Note the end. Return whether there is a new status to report."""
         if self.status.state is ServiceState.STOPPED:
             return False
         self._move(ServiceState.STOPPED, exit_code=exit_code)
         return True
 
-    def heard(self, control: int) -> tuple[Answer, Effect]:
-        """A control came: what to answer at once, and what to do about it."""
+    def handle(self, control: int) -> tuple[Answer, Effect]:
+        """Handle a control: return the result for Windows, and the effect for this process."""
         if control == Control.INTERROGATE:
-            return Answer.DONE, Effect.NOTHING  # the manager has our last report
+            return Answer.DONE, Effect.NOTHING  # the service control manager has the last report
         needed = _NEEDED.get(control)
         if needed is None or needed not in self._accepts:
             return Answer.UNKNOWN, Effect.NOTHING
         if self.status.state is not ServiceState.RUNNING:
             return Answer.NOT_NOW, Effect.NOTHING
         if control == Control.PARAMCHANGE:
-            return Answer.DONE, Effect.READ_AGAIN
+            return Answer.DONE, Effect.RELOAD
         self._move(ServiceState.STOP_PENDING)
         if control != Control.PRESHUTDOWN:
             return Answer.DONE, Effect.STOP
-        return Answer.DONE, Effect.GO_DOWN if self.is_attached else Effect.IGNORE_AND_STOP
+        return Answer.DONE, Effect.SHUT_DOWN if self.is_attached else Effect.IGNORE_AND_STOP
 
     def _move(self, state: ServiceState, exit_code: int = 0) -> None:
         before = self.status

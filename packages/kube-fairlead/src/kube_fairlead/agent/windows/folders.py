@@ -1,8 +1,8 @@
 """A folder that only the system and its administrators may read and write.
 
-Under %ProgramData% every user may make files, and owns what he makes. What the agent believes when it starts, and whom
-it ends, must not be any user's to write; nor must a folder be his because he made it first. A junction or a symbolic
-link that a user left there leads elsewhere: nothing behind it is changed, and the folder is refused.
+Under %ProgramData% every user may create files and owns them. No other user may write the state that the agent reads at
+its start, nor own the folder because of creating it first. A junction or a symbolic link in the folder points
+elsewhere: nothing behind it is changed, and the folder is rejected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kube_fairlead.agent.windows.scm import advapi, check
 
 __all__ = ["LinkFound", "protect", "walk"]
 
-# Owned by the administrators; nothing inherited; full access, for all that is in it, to LocalSystem and to them.
+# Owner: administrators. No inherited rights. Full access for LocalSystem and administrators, inherited by all contents.
 _DESCRIPTOR: Final = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 _REVISION: Final = 1
 _OWNER_AND_RIGHTS: Final = 0x1 | 0x4
@@ -26,13 +26,13 @@ _REPARSE_POINT: Final = 0x400
 _ACCESS: Final = 0x0002_0000 | 0x0004_0000 | 0x0008_0000 | 0x80  # READ_CONTROL, WRITE_DAC, WRITE_OWNER, attributes
 _SHARE_ALL: Final = 0x7
 _OPEN_EXISTING: Final = 3
-# A folder may be opened, and a link is opened itself, not what it leads to.
+# Open folders too, and open a link itself, not its target.
 _BACKUP_AND_OPEN_LINK: Final = 0x0200_0000 | 0x0020_0000
 _INVALID_HANDLE: Final = ctypes.c_void_p(-1).value
 
 
 class LinkFound(OSError):
-    """Raised when a folder that is to be protected is, or has in it, a junction or a symbolic link."""
+    """Raised when the folder to protect is, or contains, a junction or a symbolic link."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -41,11 +41,11 @@ class LinkFound(OSError):
 
 
 def protect(folder: Path) -> None:
-    """Make the folder, where there is none, and see to it that it and all that is in it is nobody else's.
+    """Create the folder if it is missing, and set the owner and the rights of it and all its contents.
 
     Raises:
-        LinkFound: a link is in the way; what it leads to is as it was.
-        OSError: that is not possible; ScmError where the system refuses.
+        LinkFound: the folder is or contains a link; its target is not changed.
+        OSError: it failed; ScmError if Windows rejected a call.
     """
     folder.mkdir(parents=True, exist_ok=True)
     library, descriptor = advapi(), ctypes.c_void_p()
@@ -58,7 +58,7 @@ def protect(folder: Path) -> None:
 
 
 def walk(folder: Path, visit: Callable[[Path], None]) -> None:
-    """Visit a folder and all that is in it. A folder is visited before it is read: from then on nothing is added.
+    """Visit a folder and all its contents. A folder is protected before it is read, so that no user adds to it.
 
     Raises:
         LinkFound: one of them is a link; it is not visited.
@@ -78,12 +78,12 @@ def walk(folder: Path, visit: Callable[[Path], None]) -> None:
 
 
 def _leads_elsewhere(status: Any) -> bool:
-    """Whether it is a reparse point: a junction, a symbolic link or a mount. Python 3.11 knows symbolic links alone."""
+    """Whether it is a reparse point: junction, symbolic link or mount. Python 3.11 only detects symbolic links."""
     return bool(getattr(status, "st_file_attributes", 0) & _REPARSE_POINT)
 
 
 def _set(path: Path, descriptor: ctypes.c_void_p) -> None:
-    """By a handle of the thing itself: a link that is put in its place meanwhile is opened, seen and refused."""
+    """Set owner and rights by a handle, so that a link that replaces the path meanwhile is detected and rejected."""
     with _opened(path) as handle:
         information = (ctypes.c_uint32 * 13)()  # BY_HANDLE_FILE_INFORMATION; the first number is the attributes
         check(_kernel().GetFileInformationByHandle(handle, information), f"protecting {path}")

@@ -1,7 +1,7 @@
-"""The processes behind a service: its own, and those that it has started.
+"""The processes of a service: its own, and its descendants.
 
-A program that is no service of its own often runs under a service wrapper (nssm, WinSW): the service's process is the
-wrapper then, and the program is its child.
+A program that is not a service itself often runs under a service wrapper (nssm, WinSW): the service's process is then
+the wrapper, and the program is its child.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _STILL_ACTIVE: Final = 259
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Process:
-    """One process. Its number may be used again once it has ended; with the moment it was made it is unique."""
+    """One process. Windows reuses process ids; with its creation time a process is unique."""
 
     process_id: int
     parent_id: int
-    created: int = 0  # in Windows' units; 0: not known
+    created: int = 0  # as FILETIME; 0: unknown
     name: str = ""
 
 
 def tree_of(process_id: int, processes: Iterable[Process]) -> list[Process]:
-    """A process and all that it has started, parents first.
+    """Return a process and all its descendants, parents first.
 
-    A process that is older than the one whose number it names as its parent was started by an earlier owner of that
-    number, and is no part of the tree.
+    A process that is older than its parent id's process was started by an earlier process with that id, and is not part
+    of the tree.
     """
     by_id = {one.process_id: one for one in processes}
     if process_id not in by_id:
@@ -60,11 +60,11 @@ class Processes:
     """
 
     def tree(self, process_id: int) -> Sequence[Process]:
-        """A process and all that it has started, parents first; empty when there is no such process."""
+        """Return a process and all its descendants, parents first; empty when there is no such process."""
         return tree_of(process_id, self._all())
 
     def end(self, process: Process) -> bool:
-        """End it, unless it has ended. Whether there was something to end."""
+        """Terminate a process. Return whether it was running."""
         if not self._lives(process):
             return False
         # On Windows this is TerminateProcess, whatever the signal.
@@ -94,7 +94,7 @@ class Processes:
 
 
 def _times(process_id: int) -> int | None:
-    """When a process that runs was made; None when it does not run, or must not be asked."""
+    """Return the creation time of a running process; None when it does not run or cannot be opened."""
     library = _kernel()
     handle = library.OpenProcess(_QUERY_LIMITED, 0, process_id)
     if not handle:

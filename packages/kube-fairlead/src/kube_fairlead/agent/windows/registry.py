@@ -1,4 +1,4 @@
-"""What is kept in the Windows registry: the order of services in a shutdown, what each needs, which boot it is."""
+"""Read and write the Windows registry: the order of services in a shutdown, their dependencies, the boot id."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class Registry:
         self._winreg: Any = importlib.import_module("winreg")
 
     def order(self) -> list[str] | None:
-        """The services that hear one after the other that the machine goes down; None when there is no such list."""
+        """Return the services that are notified of a shutdown in order; None when there is no such list."""
         return self._texts(_CONTROL, _ORDER)
 
     def set_order(self, order: Sequence[str]) -> None:
-        """Change it."""
+        """Replace the list."""
         winreg = self._winreg
         with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _CONTROL, 0, winreg.KEY_SET_VALUE) as key:
             winreg.SetValueEx(key, _ORDER, 0, winreg.REG_MULTI_SZ, list(order))
 
     def dependencies(self, service: str) -> list[str]:
-        """The services that must run before this one."""
+        """Return the services that must run before this one."""
         return self._texts(rf"{_SERVICES}\{service}", _DEPENDENCIES) or []
 
     def boot_id(self) -> str:
-        """A number that counts boots, which the kubelet puts on its Node too; empty where nobody counts."""
+        """Return the number of boots, which is the kubelet's boot id too; empty when Windows has none."""
         value, _ = self._read(_BOOT, _BOOT_ID)
         return "" if value is None else str(value)
 
@@ -49,7 +49,7 @@ class Registry:
         if kind is None:
             return None
         if kind != self._winreg.REG_MULTI_SZ:
-            raise OSError(f"{name} in the registry is no list of texts")
+            raise OSError(f"{name} in the registry is not a list of strings")
         return list(value or ())
 
     def _read(self, path: str, name: str) -> tuple[Any, int | None]:

@@ -1,6 +1,6 @@
-"""Asking the service control manager: how a service stands, how long the machine waits for it; making and removing one.
+"""Calls of the service control manager: status and preshutdown timeout of a service; create and delete one.
 
-Every call blocks for a moment; callers on an event loop use a thread.
+Every call blocks; callers on an event loop use a thread.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _STATUS_PROCESS_INFO: Final = 0
 _ERROR_NORMAL: Final = 1
 _RESTART: Final = 1
 _RESTART_DELAYS_MS: Final = (1_000, 5_000, 30_000)  # the third and every later time
-_FORGIVEN_AFTER_SECONDS: Final = 24 * 60 * 60
+_RESET_FAILURES_SECONDS: Final = 24 * 60 * 60
 
 
 class ScmError(OSError):
-    """Raised when the service control manager does not do what it is asked to."""
+    """Raised when a call of the service control manager fails."""
 
-    def __init__(self, step: str, code: int, words: str = "") -> None:
-        super().__init__(code, f"{step}: {words or 'error'} (Windows error {code})")
+    def __init__(self, step: str, code: int, message: str = "") -> None:
+        super().__init__(code, f"{step}: {message or 'error'} (Windows error {code})")
         self.code = code
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceFacts:
-    """What the manager knows of a service. The numbers are those of `control`, and of services that can do more."""
+    """The status of a service. Other services may have states and controls that `control` does not list."""
 
     state: int
     accepts: int
@@ -59,7 +59,7 @@ class ServiceFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NewService:
-    """A service that is to be made."""
+    """A service to create."""
 
     name: str
     display_name: str
@@ -76,7 +76,7 @@ class ServiceManager:
     """
 
     def facts(self, name: str) -> ServiceFacts | None:
-        """How a service stands; None when there is none of that name."""
+        """Return the status of a service; None when there is no such service."""
         try:
             with _service(name, Access.QUERY_STATUS) as handle:
                 found, needed = ServiceStatusProcess(), ctypes.c_uint32()
@@ -84,7 +84,7 @@ class ServiceManager:
                     advapi().QueryServiceStatusEx(
                         handle, _STATUS_PROCESS_INFO, ctypes.byref(found), ctypes.sizeof(found), ctypes.byref(needed)
                     ),
-                    f"asking how the service {name} stands",
+                    f"reading the status of the service {name}",
                 )
         except ScmError as error:
             if error.code == Win32Error.SERVICE_DOES_NOT_EXIST:
@@ -100,7 +100,7 @@ class ServiceManager:
         )
 
     def preshutdown_timeout_ms(self, name: str) -> int:
-        """How long the machine waits for the service when it goes down."""
+        """Return how long Windows waits for the service in a shutdown."""
         with _service(name, Access.QUERY_CONFIG) as handle:
             info, needed = PreshutdownInfo(), ctypes.c_uint32()
             check(
@@ -112,17 +112,17 @@ class ServiceManager:
             return int(info.timeout_ms)
 
     def set_preshutdown_timeout_ms(self, name: str, timeout_ms: int) -> None:
-        """Have the machine wait so long."""
+        """Set how long Windows waits for the service in a shutdown."""
         with _service(name, Access.CHANGE_CONFIG) as handle:
             _change(handle, Level.PRESHUTDOWN_INFO, PreshutdownInfo(timeout_ms), f"the preshutdown timeout of {name}")
 
     def start(self, name: str) -> None:
-        """Start it; returns when it is on its way."""
+        """Start a service. Returns when it is starting."""
         with _service(name, Access.START) as handle:
             check(advapi().StartServiceW(handle, 0, None), f"starting the service {name}")
 
     def stop(self, name: str) -> None:
-        """Ask it to stop; returns when it has been asked, or does not run."""
+        """Request a service to stop. Returns at once, also when it does not run."""
         with _service(name, Access.STOP) as handle:
             try:
                 check(
@@ -134,14 +134,14 @@ class ServiceManager:
                     raise
 
     def create(self, new: NewService) -> list[str]:
-        """Make a service that is started again when it fails. What this system does not let be set is returned."""
+        """Create a service that Windows restarts when it fails. Return the settings that this system rejects."""
         dependencies = "".join(f"{name}\0" for name in new.dependencies) + "\0"
         with _manager(Access.MANAGER_CONNECT | Access.MANAGER_CREATE_SERVICE) as manager:
             handle = advapi().CreateServiceW(
                 manager,
                 new.name,
                 new.display_name,
-                Access.CHANGE_CONFIG | Access.START,  # one that may start it is needed to set recovery actions
+                Access.CHANGE_CONFIG | Access.START,  # setting recovery actions needs the right to start
                 ServiceKind.WIN32_OWN_PROCESS,
                 new.start,
                 _ERROR_NORMAL,
@@ -152,13 +152,13 @@ class ServiceManager:
                 None,
                 None,
             )
-            check(handle, f"making the service {new.name}")
+            check(handle, f"creating the service {new.name}")
             problems = []
             with _closing(handle):
                 for level, info, what in (
                     (Level.DESCRIPTION, ServiceDescription(new.description), "its description"),
-                    (Level.FAILURE_ACTIONS, _restarts(), "what happens when it fails"),
-                    (Level.FAILURE_ACTIONS_FLAG, FailureActionsFlag(1), "what counts as a failure"),
+                    (Level.FAILURE_ACTIONS, _restarts(), "its recovery actions"),
+                    (Level.FAILURE_ACTIONS_FLAG, FailureActionsFlag(1), "its failure flag"),
                 ):
                     try:
                         _change(handle, level, info, what)
@@ -167,13 +167,13 @@ class ServiceManager:
             return problems
 
     def delete(self, name: str) -> None:
-        """Remove it; one that runs is gone when it has stopped."""
+        """Delete a service; a running one is deleted when it has stopped."""
         with _service(name, Access.DELETE) as handle:
-            check(advapi().DeleteService(handle), f"removing the service {name}")
+            check(advapi().DeleteService(handle), f"deleting the service {name}")
 
 
 def check(result: Any, step: str) -> None:
-    """Raise the error of a call that returned nothing."""
+    """Raise the last error if a call returned zero."""
     if not result:
         code = ctypes.get_last_error()  # type: ignore[attr-defined]  # exists on Windows only
         raise ScmError(step, code, ctypes.FormatError(code).strip())  # type: ignore[attr-defined]  # likewise
@@ -181,7 +181,7 @@ def check(result: Any, step: str) -> None:
 
 @functools.cache
 def advapi() -> Any:
-    """The library that has the calls, with their types."""
+    """Return the library advapi32, with the types of its calls."""
     library = ctypes.WinDLL("advapi32", use_last_error=True)  # type: ignore[attr-defined]  # exists on Windows only
     handle, number, text, pointer = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_wchar_p, ctypes.c_void_p
     for name, arguments in {
@@ -213,7 +213,7 @@ def advapi() -> Any:
 @contextlib.contextmanager
 def _manager(access: Access) -> Iterator[int]:
     handle = advapi().OpenSCManagerW(None, None, access)
-    check(handle, "reaching the service control manager")
+    check(handle, "connecting to the service control manager")
     with _closing(handle):
         yield handle
 
@@ -243,4 +243,4 @@ def _restarts() -> FailureActions:
     actions = (RecoveryAction * len(_RESTART_DELAYS_MS))(
         *[RecoveryAction(_RESTART, delay) for delay in _RESTART_DELAYS_MS]
     )
-    return FailureActions(_FORGIVEN_AFTER_SECONDS, None, None, len(actions), actions)
+    return FailureActions(_RESET_FAILURES_SECONDS, None, None, len(actions), actions)

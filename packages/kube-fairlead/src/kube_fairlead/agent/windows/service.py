@@ -1,7 +1,7 @@
-"""This process as a Windows service: the handler is there first, whoever looks after pods attaches later.
+"""This process as a Windows service. The control handler is registered first; a shutdown handler attaches later.
 
-The service control manager calls from threads of its own. Here every such call does what must be done at once, which
-is to answer and to report the new state, and posts the rest to the event loop.
+The service control manager calls from its own threads. Each such call only computes the result and reports the new
+status, and posts the rest to the event loop.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from kube_fairlead.agent.windows.structures import (
 from kube_fairlead.base import logs, tasks
 from kube_fairlead.base.clock import Clock
 
-__all__ = ["Attachment", "NotAService", "Service", "ServiceCalls", "WindowsCalls"]
+__all__ = ["NotAService", "Service", "ServiceCalls", "ShutdownHandler", "WindowsCalls"]
 
-# Often enough for anybody who watches, and well within the hint that every report gives.
+# Well within the wait hint of every report.
 _PROGRESS_SECONDS: Final = 1.0
 _DISPATCHER_END_SECONDS: Final = 5.0
 
@@ -36,65 +36,65 @@ _log = logs.get_logger(__name__)
 
 
 class NotAService(Exception):
-    """Raised when this process was not started by the service control manager."""
+    """Raised when the service control manager did not start this process."""
 
 
-class Attachment(Protocol):
-    """Who looks after the pods of this machine. Both are called on the event loop."""
+class ShutdownHandler(Protocol):
+    """Handles a shutdown of the node. Both methods are called on the event loop."""
 
-    def go_down(self) -> None:
-        """The machine goes down, and waits for this service."""
+    def on_preshutdown(self) -> None:
+        """Windows announces the shutdown and waits for this service."""
         ...
 
-    def read_again(self) -> None:
-        """The settings of the service were changed."""
+    def on_settings_changed(self) -> None:
+        """The settings of the service changed."""
         ...
 
 
 class ServiceCalls(Protocol):
-    """What the system offers to a service."""
+    """The calls of Windows that a service needs."""
 
     def dispatch(self, main: Callable[[str], None]) -> None:
-        """Have the system call `main` with the service's name, on a thread of its own. Returns when that has ended.
+        """Let Windows call `main` with the service's name, on another thread. Returns when `main` has ended.
 
         Raises:
-            ScmError: this process is no service.
+            ScmError: this process is not a service.
         """
         ...
 
     def register(self, name: str, handler: Callable[[int], int]) -> None:
-        """Have it call `handler` for every control; from `main`."""
+        """Register the handler of controls. Called from `main`."""
         ...
 
     def report(self, status: Status) -> None:
-        """Tell it how the service stands."""
+        """Report the status of the service."""
         ...
 
 
 class Service:
-    """One service: `start`, then `run` what it is for, then `finish`. Its name is known when it has started."""
+    """One service: `start`, then `run` its component, then `finish`. Its name is known after the start."""
 
-    def __init__(self, calls: ServiceCalls, clock: Clock, *, hears_preshutdown: bool = True) -> None:
+    def __init__(self, calls: ServiceCalls, clock: Clock, *, accepts_preshutdown: bool = True) -> None:
         self.name = ""
         self._calls = calls
         self._clock = clock
-        self._model = ServiceModel(hears_preshutdown=hears_preshutdown)
-        self._lock = threading.Lock()  # reports go out in the order of what they tell
+        self._model = ServiceModel(accepts_preshutdown=accepts_preshutdown)
+        self._lock = threading.Lock()  # keeps reports in the order of status changes
         self._began = threading.Event()
         self._ended = threading.Event()
         self._failure: ScmError | None = None
         self._dispatcher: threading.Thread | None = None
-        self._attachment: Attachment | None = None
+        self._shutdown_handler: ShutdownHandler | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_wanted = threading.Event()
         self._stop_seen = asyncio.Event()
 
     def start(self) -> None:
-        """Become the service. From here on controls are answered.
+        """Become the service and handle controls from now on.
 
         Raises:
-            NotAService: nobody started this process as one.
-            ScmError: the manager refuses.
+            NotAService: the service control manager did not start this process.
+            ScmError: the service control manager rejected a call.
         """
         self._dispatcher = threading.Thread(target=self._dispatch, name="service-dispatcher", daemon=True)
         self._dispatcher.start()
@@ -106,7 +106,7 @@ class Service:
         raise self._failure
 
     async def run(self, component: Callable[[], Awaitable[None]]) -> None:
-        """Run it until it ends by itself or the service is asked to stop; then it is cancelled."""
+        """Run a component until it ends, or cancel it when the service must stop."""
         self._loop = asyncio.get_running_loop()
         if self._stop_wanted.is_set():
             self._stop_seen.set()
@@ -121,9 +121,9 @@ class Service:
             self._loop = None
 
     @contextlib.contextmanager
-    def attached(self, attachment: Attachment) -> Iterator[None]:
-        """A notice that comes in this block goes to it; one that comes outside only ends the service."""
-        self._attachment = attachment
+    def attached(self, shutdown_handler: ShutdownHandler) -> Iterator[None]:
+        """Pass notifications to the handler for the time of the block; outside of it they only stop the service."""
+        self._shutdown_handler = shutdown_handler
         with self._lock:
             self._model.is_attached = True
         try:
@@ -131,10 +131,10 @@ class Service:
         finally:
             with self._lock:
                 self._model.is_attached = False
-            self._attachment = None
+            self._shutdown_handler = None
 
     def finish(self, exit_code: int = 0) -> None:
-        """The service has done all it was for: the machine need not wait for it. May be called again."""
+        """Report the end of the service, so that Windows does not wait for it. May be called again."""
         with self._lock:
             if self._model.finished(exit_code):
                 self._report()
@@ -142,7 +142,7 @@ class Service:
         self._want_stop()
 
     def join(self) -> None:
-        """Wait until the manager has let go of this process, so that its end is no crash."""
+        """Wait until the service control manager has released this process, so that its end is not a crash."""
         if self._dispatcher is not None:
             self._dispatcher.join(_DISPATCHER_END_SECONDS)
 
@@ -162,19 +162,19 @@ class Service:
             self._report()
             self._model.started()
             self._report()
-        _log.info("runs as a Windows service", service=self.name)
+        _log.info("running as a Windows service", service=self.name)
         self._began.set()
         self._ended.wait()
 
     def _handle(self, control: int) -> int:
         with self._lock:
             before = self._model.status
-            answer, effect = self._model.heard(control)
+            answer, effect = self._model.handle(control)
             if self._model.status is not before:
                 self._report()
         self._carry_out(effect)
         if answer is not Answer.DONE:
-            _log.info("a control was refused", control=control, answer=answer.name)
+            _log.info("control rejected", control=control, answer=answer.name)
         return answer
 
     def _carry_out(self, effect: Effect) -> None:
@@ -182,32 +182,32 @@ class Service:
             case Effect.NOTHING:
                 return
             case Effect.STOP:
-                _log.info("the service is asked to stop")
+                _log.info("service stop requested")
                 self._want_stop()
             case Effect.IGNORE_AND_STOP:
-                _log.warning("the machine goes down before anybody looks after its pods: nothing is done about them")
+                _log.warning("shutdown announced before the agent manages pods; pods are not terminated gracefully")
                 self._want_stop()
-            case Effect.GO_DOWN:
-                _log.info("the machine goes down and waits for the service")
-                self._post(lambda attachment: attachment.go_down())
-            case Effect.READ_AGAIN:
-                self._post(lambda attachment: attachment.read_again())
+            case Effect.SHUT_DOWN:
+                _log.info("shutdown announced; Windows waits for the service")
+                self._post(lambda shutdown_handler: shutdown_handler.on_preshutdown())
+            case Effect.RELOAD:
+                self._post(lambda shutdown_handler: shutdown_handler.on_settings_changed())
 
     def _want_stop(self) -> None:
         self._stop_wanted.set()
         self._on_loop(self._stop_seen.set)
 
-    def _post(self, call: Callable[[Attachment], None]) -> None:
-        if (attachment := self._attachment) is not None:
-            self._on_loop(lambda: call(attachment))
+    def _post(self, call: Callable[[ShutdownHandler], None]) -> None:
+        if (shutdown_handler := self._shutdown_handler) is not None:
+            self._on_loop(lambda: call(shutdown_handler))
 
     def _on_loop(self, call: Callable[[], Any]) -> None:
         if (loop := self._loop) is not None:
-            with contextlib.suppress(RuntimeError):  # it has just been closed: there is nobody left to tell
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(call)
 
     async def _report_progress(self) -> None:
-        """Every checkpoint says that the event loop is alive, and with it whoever sees pods out."""
+        """Report checkpoints. Each shows that the event loop runs."""
         while True:
             await self._clock.sleep(_PROGRESS_SECONDS)
             with self._lock:
@@ -218,7 +218,7 @@ class Service:
         try:
             self._calls.report(self._model.status)
         except ScmError as error:
-            _log.error("the service control manager does not take a report", error=str(error))
+            _log.error("cannot report the service status", error=str(error))
 
 
 async def _awaited(component: Callable[[], Awaitable[None]]) -> None:
@@ -226,23 +226,23 @@ async def _awaited(component: Callable[[], Awaitable[None]]) -> None:
 
 
 class WindowsCalls:
-    """The calls of this machine. Callbacks never raise into the system."""
+    """The calls of Windows. Callbacks never raise into Windows."""
 
     def __init__(self) -> None:
         self._handle: int | None = None
-        self._kept: list[Any] = []  # what the system holds pointers to
+        self._kept: list[Any] = []  # objects that Windows has pointers to
 
     def dispatch(self, main: Callable[[str], None]) -> None:
-        """Hand this thread to the system."""
+        """Run the dispatcher of Windows on this thread."""
 
         def run(count: int, arguments: Any) -> None:
             del count
             try:
                 main(arguments[0])
-            except Exception:  # noqa: BLE001 - nobody above this frame can handle it
+            except Exception:  # noqa: BLE001 - Windows cannot handle an exception
                 _log.exception("the service failed")
 
-        # A service with a process of its own is told its name; the one in the table does not matter.
+        # Windows ignores the name in the table for a service with its own process.
         table = (ServiceTableEntry * 2)(ServiceTableEntry("", MainProcedure(run)), ServiceTableEntry())
         self._kept.append(table)
         check(advapi().StartServiceCtrlDispatcherW(ctypes.byref(table)), "becoming a service")
@@ -254,8 +254,8 @@ class WindowsCalls:
             del event, data, context
             try:
                 return handler(control)
-            except Exception:  # noqa: BLE001 - nobody above this frame can handle it
-                _log.exception("a control could not be handled", control=control)
+            except Exception:  # noqa: BLE001 - Windows cannot handle an exception
+                _log.exception("control handler failed", control=control)
                 return Answer.NOT_NOW
 
         procedure = HandlerProcedure(handle)
@@ -264,7 +264,7 @@ class WindowsCalls:
         check(self._handle, "registering the control handler")
 
     def report(self, status: Status) -> None:
-        """Tell the manager."""
+        """Report the status."""
         own = ServiceStatus(
             service_type=ServiceKind.WIN32_OWN_PROCESS,
             current_state=status.state,

@@ -1,9 +1,9 @@
-"""The order in which services hear that the machine goes down: a list of names. Pure.
+"""The order in which Windows notifies services of a shutdown: a list of names. Pure.
 
-Windows notifies the services on the list one after the other, each when the one before it has stopped, and every other
-service afterwards. A service that needs another to do its work, as the agent needs the container runtime, must hear it
-before that one stops. A service that waits for another, as the agent waits for a kubelet that ends the pods itself,
-must hear it after that one: a kubelet that comes later is not notified before the agent has stopped.
+Windows notifies the services on the list in order, each after the previous one has stopped, and then all others. A
+service that needs another one, as the agent needs the container runtime, must be notified before that one. A service
+that waits for another one, as the agent waits for a kubelet that terminates pods, must be notified after that one: a
+kubelet later in the list is not notified before the agent has stopped.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager_windows.go
 """
@@ -18,11 +18,11 @@ __all__ = ["placed"]
 def placed(
     service: str, order: Sequence[str], *, needs: Sequence[str] = (), after: str = "", before: str = ""
 ) -> list[str]:
-    """The order with the service in its place; everything that it needs is in the list then.
+    """Return the order with the service in its place; all services that it needs are added to the list.
 
-    `after` names a service that hears it first: the place is right behind it, and it is put before what is needed when
-    it is not listed. Without one the place is right before the first of what is needed and of `before`, where that is
-    listed. The other names stay in their order. Windows does not tell names apart by case, and neither does this.
+    `after` is notified first: the service is placed directly after it, and a missing `after` is added before `needs`.
+    Without `after`, the service is placed before the first of `needs` and, if listed, `before`. The other names keep
+    their order. Names are compared without case, as in Windows.
     """
     if not after and not needs and not _has(order, before):
         return list(order)
@@ -32,7 +32,7 @@ def placed(
             names.append(name)
     if after and not _has(names, after):
         if not needs:
-            return names  # neither is listed: both hear it together, after all the others
+            return names  # neither is listed: Windows notifies both together, after all others
         names.insert(_first(names, needs), after)
     place = _first(names, [after]) + 1 if after else _first(names, [*needs, before])
     names.insert(place, service)

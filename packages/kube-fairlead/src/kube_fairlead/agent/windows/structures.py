@@ -1,4 +1,4 @@
-"""The structures and numbers of `winsvc.h` and `tlhelp32.h` that are used here; a test holds them against the headers.
+"""The structures and numbers of `winsvc.h` and `tlhelp32.h` that the agent uses; a test compares them with the headers.
 
 Every integer is a `c_uint32`: `ctypes.wintypes.DWORD` is 8 bytes long on Linux, where the same tests run.
 """
@@ -28,7 +28,7 @@ __all__ = [
     "Win32Error",
 ]
 
-# On 64 bits Windows has one calling convention, so that the portable one will do where the other does not exist.
+# 64-bit Windows has one calling convention, so the portable type works where the other one does not exist.
 _PROCEDURE: Final[Any] = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
 
 MainProcedure: Final[Any] = _PROCEDURE(None, ctypes.c_uint32, ctypes.POINTER(ctypes.c_wchar_p))
@@ -38,7 +38,7 @@ HandlerProcedure: Final[Any] = _PROCEDURE(
 
 
 class ServiceKind(enum.IntEnum):
-    """What kind of process a service is."""
+    """The kind of a service's process."""
 
     WIN32_OWN_PROCESS = 0x10
 
@@ -51,7 +51,7 @@ class StartKind(enum.IntEnum):
 
 
 class Access(enum.IntFlag):
-    """What somebody who opens a service, or the manager of services, may do with it."""
+    """Access rights to a service or the service control manager."""
 
     MANAGER_CONNECT = 0x1
     MANAGER_CREATE_SERVICE = 0x2
@@ -64,7 +64,7 @@ class Access(enum.IntFlag):
 
 
 class Level(enum.IntEnum):
-    """Which of the later settings of a service is meant."""
+    """The optional settings of a service."""
 
     DESCRIPTION = 1
     FAILURE_ACTIONS = 2
@@ -73,13 +73,13 @@ class Level(enum.IntEnum):
 
 
 class Win32Error(enum.IntEnum):
-    """The errors that mean something to us."""
+    """The Windows errors that the agent handles."""
 
     INSUFFICIENT_BUFFER = 122
     SERVICE_DOES_NOT_EXIST = 1060
     SERVICE_NOT_ACTIVE = 1062
-    FAILED_SERVICE_CONTROLLER_CONNECT = 1063  # this process was not started as a service
-    SERVICE_SPECIFIC_ERROR = 1066  # the exit code is the service's own
+    FAILED_SERVICE_CONTROLLER_CONNECT = 1063  # this process is not a service
+    SERVICE_SPECIFIC_ERROR = 1066  # the exit code is specific to the service
 
 
 class ServiceStatus(ctypes.Structure):
@@ -97,7 +97,7 @@ class ServiceStatus(ctypes.Structure):
 
 
 class ServiceStatusProcess(ctypes.Structure):
-    """SERVICE_STATUS_PROCESS: what the manager knows of a service."""
+    """SERVICE_STATUS_PROCESS: the status of a service."""
 
     _fields_ = (
         *ServiceStatus._fields_,
@@ -107,7 +107,7 @@ class ServiceStatusProcess(ctypes.Structure):
 
 
 class PreshutdownInfo(ctypes.Structure):
-    """SERVICE_PRESHUTDOWN_INFO: how long the machine waits for the service."""
+    """SERVICE_PRESHUTDOWN_INFO: how long Windows waits for the service."""
 
     _fields_ = (("timeout_ms", ctypes.c_uint32),)
 
@@ -119,7 +119,7 @@ class ServiceDescription(ctypes.Structure):
 
 
 class RecoveryAction(ctypes.Structure):
-    """SC_ACTION: what the manager does when the service fails; 1 is to start it again."""
+    """SC_ACTION: what happens when the service fails; 1 restarts it."""
 
     _fields_ = (("type", ctypes.c_uint32), ("delay_ms", ctypes.c_uint32))
 
@@ -137,13 +137,13 @@ class FailureActions(ctypes.Structure):
 
 
 class FailureActionsFlag(ctypes.Structure):
-    """SERVICE_FAILURE_ACTIONS_FLAG: whether to stop with an error is a failure too, and not only to crash."""
+    """SERVICE_FAILURE_ACTIONS_FLAG: whether a stop with an error counts as a failure, like a crash."""
 
     _fields_ = (("on_error_exits", ctypes.c_uint32),)
 
 
 class ServiceTableEntry(ctypes.Structure):
-    """SERVICE_TABLE_ENTRYW: which procedure is the main one of which service."""
+    """SERVICE_TABLE_ENTRYW: the main procedure of a service."""
 
     _fields_ = (("name", ctypes.c_wchar_p), ("main", MainProcedure))
 
@@ -166,5 +166,5 @@ class ProcessEntry(ctypes.Structure):
 
     @property
     def executable(self) -> str:
-        """The name of the file that it runs."""
+        """The name of its executable file."""
         return bytes(self.name).decode("utf-16-le", errors="replace").partition("\0")[0]

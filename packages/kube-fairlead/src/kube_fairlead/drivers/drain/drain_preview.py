@@ -10,7 +10,7 @@ from kube_fairlead.client import subresources
 from kube_fairlead.client.client import Client
 from kube_fairlead.drivers.drain import node_watch
 from kube_fairlead.lifecycle.drain import attempts, filters
-from kube_fairlead.lifecycle.drain.filters import Fate
+from kube_fairlead.lifecycle.drain.filters import PodDeleteAction
 from kube_fairlead.lifecycle.drain.options import DrainOptions
 
 __all__ = ["Preview", "preview"]
@@ -30,14 +30,14 @@ async def preview(
 ) -> Preview:
     """Judge the pods of a node; with `on_server`, also dry-run each eviction on the server."""
     pods = await node_watch.list_pods(client, node_name, options, chunk_size=chunk_size)
-    judged = await node_watch.judge_all(pods, options, node_watch.DaemonSets(client), client)
-    if problem := filters.refusals(judged):
+    pod_deletes = await node_watch.delete_statuses(pods, options, node_watch.DaemonSets(client), client)
+    if problem := filters.errors(pod_deletes):
         return Preview(problem=problem)
-    warning = filters.warnings(judged)
+    warning = filters.warnings(pod_deletes)
     warnings = [warning] if warning else []
     lines = []
-    for one in judged:
-        if one.verdict.fate is not Fate.GOES:
+    for one in pod_deletes:
+        if one.status.action is not PodDeleteAction.DELETE:
             continue
         run = "server dry run" if on_server else "dry run"
         lines.append(f"{'deleting' if options.disable_eviction else 'evicting'} pod {one.pod.key} ({run})")

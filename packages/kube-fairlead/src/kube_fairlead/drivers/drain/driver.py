@@ -77,10 +77,12 @@ class DrainDriver(Driver):
         drain_options = self._options(work)
         await node_cordon.read_node(self._client, work.node_name, work.node_uid)
         pods = await node_watch.list_pods(self._client, work.node_name, drain_options)
-        judged = await node_watch.judge_all(pods, drain_options, node_watch.DaemonSets(self._client), self._client)
-        if refusals := filters.refusals(judged):
+        pod_deletes = await node_watch.delete_statuses(
+            pods, drain_options, node_watch.DaemonSets(self._client), self._client
+        )
+        if refusals := filters.errors(pod_deletes):
             raise Refused(refusals)
-        if warned := filters.warnings(judged):
+        if warned := filters.warnings(pod_deletes):
             _log.warning("drain skips pods", event=work.event_name, node=work.node_name, warning=warned)
         await node_cordon.cordon(self._client, work.node_name, work.node_uid, work.event_name)
 

@@ -15,7 +15,7 @@ from kube_fairlead.client import subresources
 from kube_fairlead.client.client import Client
 from kube_fairlead.drivers.drain.eviction_requests import EvictionRequests
 from kube_fairlead.lifecycle.drain import attempts
-from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
+from kube_fairlead.lifecycle.drain.attempts import Cause, EvictionAttempt
 from kube_fairlead.lifecycle.drain.budgets import Cover
 from kube_fairlead.lifecycle.drain.options import DrainOptions
 
@@ -40,21 +40,21 @@ class Evictor:
             await self.requests.discover()
 
     async def evict(
-        self, pod: Pod, cover: Cover, previous: Attempt | None, number: int, *, by_request: bool = False
-    ) -> Attempt:
+        self, pod: Pod, cover: Cover, previous: EvictionAttempt | None, number: int, *, by_request: bool = False
+    ) -> EvictionAttempt:
         """Evict a pod, for the `number`th time in a row, and return the result."""
         now = self._client.clock.now()
         try:
             if by_request:
                 state = await self.requests.request(pod)
-                return Attempt(cause=Cause.REQUESTED, since=state.since, number=0, retry_at=state.read_at)
+                return EvictionAttempt(cause=Cause.REQUESTED, since=state.since, number=0, retry_at=state.read_at)
             await self._send(pod)
         except api_errors.NotFound:
             pass  # the pod is gone; the watch will report it
         except (api_errors.ApiError, client_errors.ClientError) as error:
             return self._refused(error, cover, previous, number)
         until = now + dt.timedelta(seconds=_ACCEPTED_SECONDS)
-        return Attempt(cause=Cause.ACCEPTED, since=now, number=number, retry_at=until, token=cover.token)
+        return EvictionAttempt(cause=Cause.ACCEPTED, since=now, number=number, retry_at=until, token=cover.token)
 
     async def _send(self, pod: Pod) -> None:
         grace = self._options.grace_seconds
@@ -67,15 +67,17 @@ class Evictor:
                 self._client, pod.name, namespace=pod.namespace, uid=pod.uid, grace_period_seconds=grace
             )
 
-    def _refused(self, error: Exception, cover: Cover, previous: Attempt | None, number: int) -> Attempt:
+    def _refused(
+        self, error: Exception, cover: Cover, previous: EvictionAttempt | None, number: int
+    ) -> EvictionAttempt:
         now = self._client.clock.now()
         cause = attempts.cause_of(error)
-        backoff = attempts.BUDGET_FALLBACK if cause is Cause.BUDGET else attempts.TROUBLE
+        backoff = attempts.BUDGET_BACKOFF if cause is Cause.BUDGET else attempts.ERROR_BACKOFF
         seconds = backoff.delay(number - 1, self._client.randomness)
         if isinstance(error, api_errors.ApiError) and cause is not Cause.BUDGET:
             seconds = max(seconds, float(error.retry_after_seconds))
         was_blocked = previous is not None and previous.cause in _BLOCKED
-        return Attempt(
+        return EvictionAttempt(
             cause=cause,
             since=previous.since if previous is not None and was_blocked else now,
             number=number,

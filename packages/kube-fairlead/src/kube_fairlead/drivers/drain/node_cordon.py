@@ -63,7 +63,7 @@ async def uncordon(client: Client, name: str, uid: str, *, force: bool) -> None:
 async def forget(client: Client, name: str, uid: str) -> None:
     """Remove our annotation from a node that a user uncordoned. It does no harm, so a failure is only logged."""
     try:
-        await _write(client, name, uid, cordons.forget)
+        await _write(client, name, uid, cordons.clear_annotation)
     except (Refused, api_errors.ApiError, client_errors.ClientError) as error:
         _log.info("cordon annotation not removed", node=name, error=str(error))
 

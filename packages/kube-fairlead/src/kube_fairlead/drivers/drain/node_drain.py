@@ -24,10 +24,10 @@ from kube_fairlead.drivers.drain.evictor import Evictor
 from kube_fairlead.drivers.drain.notices import Notices
 from kube_fairlead.drivers.sdk.driver import Refused, Report
 from kube_fairlead.lifecycle.drain import attempts, blockers, planner, pod_progress
-from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
+from kube_fairlead.lifecycle.drain.attempts import Cause, EvictionAttempt
 from kube_fairlead.lifecycle.drain.budgets import Cover
 from kube_fairlead.lifecycle.drain.options import DrainOptions
-from kube_fairlead.lifecycle.drain.planner import Plan
+from kube_fairlead.lifecycle.drain.planner import DrainPlan
 
 __all__ = ["Drain"]
 
@@ -75,7 +75,7 @@ class Drain:
         self._daemonsets = node_watch.DaemonSets(client)
         self._evictor = Evictor(client, options)
         self._slots = asyncio.Semaphore(_PARALLEL)
-        self._attempts: dict[str, Attempt] = {}
+        self._attempts: dict[str, EvictionAttempt] = {}
         self._counted: dict[str, None] = {}  # the uids of the pods to evict: an ordered set
         self._done_before = 0  # by an earlier process
         self._pods: dict[str, PodOutcome] = {}  # the last reported outcome of each, by uid
@@ -109,7 +109,7 @@ class Drain:
                 if plan.is_over:
                     break
                 self._check_time(plan)
-                for pod in plan.ask:
+                for pod in plan.evict:
                     self._start_eviction(pod, scope)
                 await self._wait(plan)
         if plan.stranded:
@@ -136,16 +136,16 @@ class Drain:
                     if not pod.deleting:
                         await self._evictor.requests.withdraw(pod)
 
-    async def _make_plan(self) -> Plan:
+    async def _make_plan(self) -> DrainPlan:
         self._check_node()
         pods = self._watch.pods
-        judged = await node_watch.judge_all(pods, self._options, self._daemonsets, self._client)
+        pod_deletes = await node_watch.delete_statuses(pods, self._options, self._daemonsets, self._client)
         present = {pod.uid for pod in pods}
         for uid in [uid for uid in self._attempts if uid not in present]:
             del self._attempts[uid]
         requested = {pod.uid for pod in pods if self._evictor.requests.applies_to(pod)}
         return planner.plan(
-            judged, self._attempts, self._watch.budgets, self._options, self._clock.now(), requested=requested
+            pod_deletes, self._attempts, self._watch.budgets, self._options, self._clock.now(), requested=requested
         )
 
     def _check_node(self) -> None:
@@ -158,7 +158,7 @@ class Drain:
             # A second cordon would undo what the user did. Without a cordon, new pods would follow the evicted ones.
             raise Refused(f"node {name} was uncordoned during the drain, so the drain stopped")
 
-    def _check_time(self, plan: Plan) -> None:
+    def _check_time(self, plan: DrainPlan) -> None:
         end = self._end
         if end is not None and self._clock.now() >= end:
             raise Refused(blockers.timed_out(self._options.timeout, self._describe(plan), plan.remaining))
@@ -167,10 +167,10 @@ class Drain:
     def _end(self) -> dt.datetime | None:
         return self._since + self._options.timeout if self._options.timeout else None
 
-    def _hold(self, held: planner.Held) -> None:
+    def _hold(self, held: planner.HeldPod) -> None:
         now = self._clock.now()
-        seconds = attempts.BUDGET_FALLBACK.delay(0, self._client.randomness)
-        self._attempts[held.pod.uid] = Attempt(
+        seconds = attempts.BUDGET_BACKOFF.delay(0, self._client.randomness)
+        self._attempts[held.pod.uid] = EvictionAttempt(
             cause=Cause.BUDGET,
             since=now,
             number=0,
@@ -191,13 +191,13 @@ class Drain:
             self._evictions[pod.uid] = self._evictions.get(pod.uid, 0) + 1
         since = previous.since if previous is not None else self._clock.now()
         before = previous.cause if previous is not None else None
-        self._attempts[pod.uid] = Attempt(
+        self._attempts[pod.uid] = EvictionAttempt(
             cause=Cause.SENT, since=since, number=number, token=cover.token, before=before
         )
         evict = functools.partial(self._evictor.evict, pod, cover, previous, number, by_request=by_request)
         scope.start(self._evict(pod, evict, is_new=is_new), name=f"evict/{pod.key}")
 
-    def _number(self, cover: Cover, previous: Attempt | None) -> int:
+    def _number(self, cover: Cover, previous: EvictionAttempt | None) -> int:
         """Which attempt in a row this is. The pods of a budget that has not changed share one row."""
         own = previous.number if previous is not None else 0
         if previous is None or previous.cause is not Cause.BUDGET or previous.token != cover.token:
@@ -205,7 +205,7 @@ class Drain:
         shared = (one.number for one in self._attempts.values() if one.token == cover.token)
         return max(shared, default=own) + 1
 
-    async def _evict(self, pod: Pod, evict: Callable[[], Awaitable[Attempt]], *, is_new: bool) -> None:
+    async def _evict(self, pod: Pod, evict: Callable[[], Awaitable[EvictionAttempt]], *, is_new: bool) -> None:
         async with self._slots:
             attempt = await evict()
         self._attempts[pod.uid] = attempt
@@ -217,17 +217,17 @@ class Drain:
             _log.debug("eviction requested", pod=pod.key, uid=pod.uid, event=self._work.event_name)
         self._wake.set()
 
-    def _describe(self, plan: Plan) -> str:
+    def _describe(self, plan: DrainPlan) -> str:
         return blockers.describe(plan, self._attempts, self._watch.budgets, self._watch.node, self._clock.now())
 
-    def _publish(self, plan: Plan, blocked: BlockedPods) -> None:
+    def _publish(self, plan: DrainPlan, blocked: BlockedPods) -> None:
         left = [*plan.remaining, *(one.pod for one in plan.stranded)]
         self._counted.update(dict.fromkeys(pod.uid for pod in left))
         total = self._done_before + len(self._counted)
         now, node, budgets = self._clock.now(), self._watch.node, self._watch.budgets
         blocked.set(blockers.blockers(plan, self._attempts, budgets, now))
         self._notices.publish(plan, self._attempts)
-        self._pods = pod_progress.account(self._pods, plan, self._attempts, self._evictions, budgets, node, now)
+        self._pods = pod_progress.pod_outcomes(self._pods, plan, self._attempts, self._evictions, budgets, node, now)
         progress = Progress(
             done=total - len(left),
             total=total,
@@ -263,8 +263,8 @@ class Drain:
                     return event
         return None
 
-    async def _wait(self, plan: Plan) -> None:
-        moments = [moment for moment in (plan.look_again, self._end) if moment is not None]
+    async def _wait(self, plan: DrainPlan) -> None:
+        moments = [moment for moment in (plan.recheck_at, self._end) if moment is not None]
         seconds = None
         if moments:
             seconds = max(0.0, (min(moments) - self._clock.now()).total_seconds()) + _LATE_SECONDS

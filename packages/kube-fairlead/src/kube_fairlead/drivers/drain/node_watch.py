@@ -15,10 +15,10 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.lifecycle.drain import filters
 from kube_fairlead.lifecycle.drain.budgets import Budgets
-from kube_fairlead.lifecycle.drain.filters import Judged
+from kube_fairlead.lifecycle.drain.filters import PodDelete
 from kube_fairlead.lifecycle.drain.options import DrainOptions
 
-__all__ = ["DaemonSets", "NodeWatch", "judge_all", "list_pods"]
+__all__ = ["DaemonSets", "NodeWatch", "delete_statuses", "list_pods"]
 
 # Budgets are optional: a driver that may not read them sends an eviction for each pod.
 _BUDGETS_SECONDS: Final = 5.0
@@ -39,7 +39,7 @@ class DaemonSets:
 
     def __init__(self, client: Client) -> None:
         self._api = client.of(DaemonSet, keep=False)
-        self._known: dict[tuple[str, str], filters.Lookup] = {}
+        self._known: dict[tuple[str, str], filters.DaemonSetLookup] = {}
 
     async def look_up(self, pods: Iterable[Pod]) -> None:
         """Read those that are not known yet."""
@@ -48,26 +48,28 @@ class DaemonSets:
             if name and (pod.namespace, name) not in self._known:
                 self._known[pod.namespace, name] = await self._get(pod.namespace, name)
 
-    def of(self, pod: Pod) -> filters.Lookup:
+    def of(self, pod: Pod) -> filters.DaemonSetLookup:
         """What is known about a pod's DaemonSet."""
         return self._known.get((pod.namespace, filters.daemonset_of(pod)), filters.PRESENT)
 
-    async def _get(self, namespace: str, name: str) -> filters.Lookup:
+    async def _get(self, namespace: str, name: str) -> filters.DaemonSetLookup:
         try:
             await self._api.get(name, namespace=namespace)
         except api_errors.NotFound as error:
-            return filters.Lookup(str(error), missing=True)
+            return filters.DaemonSetLookup(str(error), missing=True)
         except api_errors.Forbidden as error:
-            return filters.Lookup(str(error))
+            return filters.DaemonSetLookup(str(error))
         return filters.PRESENT
 
 
-async def judge_all(pods: Iterable[Pod], options: DrainOptions, daemonsets: DaemonSets, client: Client) -> list[Judged]:
+async def delete_statuses(
+    pods: Iterable[Pod], options: DrainOptions, daemonsets: DaemonSets, client: Client
+) -> list[PodDelete]:
     """The verdict for each pod."""
     pods = list(pods)
     await daemonsets.look_up(pods)
     now = client.clock.now()
-    return [Judged(pod, filters.judge(pod, options, now, daemonsets.of(pod))) for pod in pods]
+    return [PodDelete(pod, filters.delete_status(pod, options, now, daemonsets.of(pod))) for pod in pods]
 
 
 class NodeWatch:

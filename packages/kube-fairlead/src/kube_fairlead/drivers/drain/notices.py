@@ -10,8 +10,8 @@ from kube_fairlead.base import logs
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.driverapi.messages import Work
-from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
-from kube_fairlead.lifecycle.drain.planner import Plan
+from kube_fairlead.lifecycle.drain.attempts import Cause, EvictionAttempt
+from kube_fairlead.lifecycle.drain.planner import DrainPlan
 
 __all__ = ["Notices"]
 
@@ -32,7 +32,7 @@ class Notices:
         self._clock = clock
         self._reported: dict[str, tuple[str, float]] = {}  # by pod uid: the last report, and when
 
-    def publish(self, plan: Plan, attempts: Mapping[str, Attempt]) -> None:
+    def publish(self, plan: DrainPlan, attempts: Mapping[str, EvictionAttempt]) -> None:
         """Report which pods are blocked, and why: once, and again every minute while it lasts."""
         pods = {pod.uid: pod for pod in (*plan.remaining, *(one.pod for one in plan.stranded))}
         for uid in [uid for uid in self._reported if uid not in pods]:

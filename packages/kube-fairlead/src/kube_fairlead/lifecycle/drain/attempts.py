@@ -1,4 +1,4 @@
-"""What came of asking a pod to go, and when to ask again.
+"""The result of an eviction request, and when to retry it.
 
 Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/drain.go
 """
@@ -13,44 +13,44 @@ from typing import Final
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.base.backoff import Backoff
 
-__all__ = ["BUDGET_FALLBACK", "TROUBLE", "Attempt", "Cause", "cause_of", "explain"]
+__all__ = ["BUDGET_BACKOFF", "ERROR_BACKOFF", "Cause", "EvictionAttempt", "cause_of", "explain"]
 
-# A budget's own status says when to ask again; this is for the case that it cannot be seen.
-BUDGET_FALLBACK: Final = Backoff(initial_seconds=5.0, factor=2.0, cap_seconds=30.0, jitter=0.2)
-# Webhooks that deny, servers that are busy or broken.
-TROUBLE: Final = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=30.0, jitter=0.5)
+# The status of a budget shows when to retry; this backoff applies when the driver cannot read it.
+BUDGET_BACKOFF: Final = Backoff(initial_seconds=5.0, factor=2.0, cap_seconds=30.0, jitter=0.2)
+# For webhooks that deny, and servers that are overloaded or fail.
+ERROR_BACKOFF: Final = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=30.0, jitter=0.5)
 
 
 class Cause(enum.Enum):
-    """Why a pod that was asked to go is still there."""
+    """Why a pod with an eviction request is still on the node."""
 
-    SENT = "sent"  # no answer yet
-    ACCEPTED = "accepted"  # it will go, or is expected to
-    REQUESTED = "requested"  # whoever is responsible for it was asked to see it out first
+    SENT = "sent"  # no response yet
+    ACCEPTED = "accepted"  # it is terminating, or is expected to
+    REQUESTED = "requested"  # an EvictionRequest exists, and its responder has not finished
     BUDGET = "budget"  # its disruption budget does not allow it now
     NAMESPACE = "namespace"  # its namespace is being deleted, which will delete the pod too
     TROUBLE = "trouble"  # a webhook denied it for now, or the server could not answer
-    DENIED = "denied"  # never: asking again is pointless
+    DENIED = "denied"  # final: a retry is pointless
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """How it stands with one pod that was asked to go, or is held back from being asked."""
+class EvictionAttempt:
+    """The state of one pod's eviction, or of a pod that its budget holds back."""
 
     cause: Cause
-    since: dt.datetime  # when it first did not go
-    number: int = 1  # how often in a row it, or another of its budget, was asked; 0: not yet
+    since: dt.datetime  # when this cause first applied
+    number: int = 1  # requests in a row for the pod or its budget; 0: none yet
     message: str = ""
-    retry_at: dt.datetime | None = None  # None: only a change makes another attempt worth it
-    token: frozenset[tuple[str, str]] = frozenset()  # the budgets that covered it then, and their versions
-    before: Cause | None = None  # while there is no answer yet: what came of the attempt before
+    retry_at: dt.datetime | None = None  # None: retry only after a change
+    token: frozenset[tuple[str, str]] = frozenset()  # the budgets that covered the pod, and their versions
+    before: Cause | None = None  # with SENT: the cause of the previous attempt
 
 
 def cause_of(error: Exception) -> Cause:
-    """What an answer that was not a success means.
+    """Return the cause of a failed eviction request.
 
-    As kubectl reads them, with two differences: what a server or webhook could not do now (5xx) does not end the
-    drain of the pod, and neither does a connection that broke.
+    As in kubectl, with two differences: a 5xx response of the server or a webhook, and a broken connection, do not end
+    the eviction of the pod.
     """
     if not isinstance(error, api_errors.ApiError):
         return Cause.TROUBLE
@@ -58,15 +58,15 @@ def cause_of(error: Exception) -> Cause:
         return Cause.BUDGET
     if error.code == 403 and error.has_cause("NamespaceTerminating"):
         return Cause.NAMESPACE
-    # 401: a token ran out before the next one was read. 404 and 409: another pod has the name now, or it changed
-    # meanwhile. The watch will tell which.
+    # 401: a token expired before the next one was read. 404 and 409: another pod has the name now, or the pod changed.
+    # The watch shows which.
     if error.code in {401, 404, 408, 409, 429} or error.code >= 500:
         return Cause.TROUBLE
     return Cause.DENIED
 
 
 def explain(error: Exception) -> str:
-    """The answer in one line; the cause of a budget's refusal says more than its message."""
+    """Describe an error in one line; the cause of a budget's rejection says more than its message."""
     if isinstance(error, api_errors.ApiError):
         for cause in error.causes:
             if cause.get("reason") == "DisruptionBudget" and cause.get("message"):

@@ -1,4 +1,4 @@
-"""What holds a drain up, in words and in numbers: which pod, why, and since when.
+"""What blocks a drain, as messages and as numbers: which pod, why, and since when.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/storage/eviction.go
 """
@@ -13,27 +13,27 @@ from typing import Final
 
 from kube_fairlead.api import time as api_time
 from kube_fairlead.api.core_v1 import Node, Pod
-from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
+from kube_fairlead.lifecycle.drain.attempts import Cause, EvictionAttempt
 from kube_fairlead.lifecycle.drain.budgets import Budgets, Cover
-from kube_fairlead.lifecycle.drain.filters import Judged
-from kube_fairlead.lifecycle.drain.planner import OVERDUE, Plan
+from kube_fairlead.lifecycle.drain.filters import PodDelete
+from kube_fairlead.lifecycle.drain.planner import OVERDUE, DrainPlan
 
 __all__ = ["Blocker", "blocker", "blockers", "blocking", "budget_message", "describe", "failure", "timed_out"]
 
-# More names than this help nobody; the rest is counted.
+# A message with more names is hard to read; the rest is counted.
 _NAMED: Final = 10
 
 
 class Blocker(enum.Enum):
-    """What keeps a pod on the node, as metrics count it."""
+    """What blocks the eviction of a pod, as metrics count it."""
 
     BUDGET = "budget"  # its disruption budget does not allow it now
-    SEVERAL_BUDGETS = "several_budgets"  # more than one covers it, which the server refuses
+    SEVERAL_BUDGETS = "several_budgets"  # more than one covers it, which the server rejects
     NAMESPACE = "namespace"  # its namespace is being deleted
     TROUBLE = "trouble"  # a webhook denied it for now, or the server could not answer
-    DENIED = "denied"  # the server answered that it never may
-    FILTER = "filter"  # it arrived during the drain, and the options do not let it go
-    OVERDUE = "overdue"  # it was to be gone by now
+    DENIED = "denied"  # the server rejected the eviction for good
+    FILTER = "filter"  # it was bound during the drain, and a filter rejects it
+    OVERDUE = "overdue"  # its grace period is over
 
 
 _BLOCKERS: Final = {
@@ -44,9 +44,11 @@ _BLOCKERS: Final = {
 }
 
 
-def describe(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, node: Node | None, now: dt.datetime) -> str:
-    """How the drain stands. Says times, not durations, so that it changes only when something does."""
-    blocked: dict[str, list[str]] = {}  # those with one reason are named together
+def describe(
+    plan: DrainPlan, attempts: Mapping[str, EvictionAttempt], budgets: Budgets, node: Node | None, now: dt.datetime
+) -> str:
+    """Describe the state of the drain. It contains times, not durations, so that it changes only with the state."""
+    blocked: dict[str, list[str]] = {}  # pods by reason
     requested: dict[str, list[str]] = {}
     ending: list[str] = []
     for pod in plan.remaining:
@@ -61,17 +63,17 @@ def describe(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, node
     if blocked:
         parts.append("blocked: " + _some([f"{_some(keys, ', ')} {why}" for why, keys in blocked.items()], "; "))
     if requested:
-        said = [f"{_some(keys, ', ')} {since}" for since, keys in requested.items()]
-        parts.append("left to whoever answers an EvictionRequest: " + _some(said, "; "))
+        pods = [f"{_some(keys, ', ')} {since}" for since, keys in requested.items()]
+        parts.append("waiting for the responder to an EvictionRequest: " + _some(pods, "; "))
     if ending:
         parts.append(f"ending: {_some(ending, ', ')}")
     if plan.stranded:
-        parts.append(f"cannot go: {_some(_strandings(plan.stranded, attempts), '; ')}")
+        parts.append(f"cannot be evicted: {_some(_strandings(plan.stranded, attempts), '; ')}")
     return ". ".join(parts)
 
 
-def blocking(pod: Pod, attempt: Attempt | None, budgets: Budgets, node: Node | None, now: dt.datetime) -> str:
-    """What blocks one pod, and since when; empty when nothing does."""
+def blocking(pod: Pod, attempt: EvictionAttempt | None, budgets: Budgets, node: Node | None, now: dt.datetime) -> str:
+    """Describe what blocks one pod, and since when; empty when nothing does."""
     if pod.deleting:
         return _overdue(pod, node, now)
     if attempt is None or attempt.cause in {Cause.SENT, Cause.ACCEPTED, Cause.REQUESTED}:
@@ -79,13 +81,13 @@ def blocking(pod: Pod, attempt: Attempt | None, budgets: Budgets, node: Node | N
     return f"{_why(attempt, budgets.covering(pod))} since {_clock(attempt.since)}"
 
 
-def blocker(pod: Pod, attempt: Attempt | None, budgets: Budgets, now: dt.datetime) -> Blocker | None:
-    """What kind of thing blocks one pod; None when nothing does."""
+def blocker(pod: Pod, attempt: EvictionAttempt | None, budgets: Budgets, now: dt.datetime) -> Blocker | None:
+    """Return the kind of blocker of one pod; None when nothing blocks it."""
     if pod.deleting:
         return Blocker.OVERDUE if _is_overdue(pod, now) else None
     if attempt is None:
         return None
-    # A pod that is asked again is blocked until the answer says otherwise.
+    # A pod whose eviction is retried stays blocked until the response.
     cause = attempt.before if attempt.cause is Cause.SENT else attempt.cause
     found = _BLOCKERS.get(cause) if cause is not None else None
     if found is Blocker.TROUBLE and len(budgets.covering(pod).budgets) > 1:
@@ -93,27 +95,29 @@ def blocker(pod: Pod, attempt: Attempt | None, budgets: Budgets, now: dt.datetim
     return found
 
 
-def blockers(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, now: dt.datetime) -> dict[Blocker, int]:
-    """How many pods of a drain are blocked, by what."""
+def blockers(
+    plan: DrainPlan, attempts: Mapping[str, EvictionAttempt], budgets: Budgets, now: dt.datetime
+) -> dict[Blocker, int]:
+    """Count the blocked pods of a drain by blocker."""
     found = [blocker(pod, attempts.get(pod.uid), budgets, now) for pod in plan.remaining]
     found += [blocker(one.pod, attempts.get(one.pod.uid), budgets, now) or Blocker.FILTER for one in plan.stranded]
     return dict(collections.Counter(one for one in found if one is not None))
 
 
-def failure(stranded: Sequence[Judged], attempts: Mapping[str, Attempt]) -> str:
-    """Why a drain that moved everything it could has failed all the same."""
+def failure(stranded: Sequence[PodDelete], attempts: Mapping[str, EvictionAttempt]) -> str:
+    """Describe why a drain failed that evicted all the pods it could."""
     return f"pods are left on the node: {_some(_strandings(stranded, attempts), '; ')}"
 
 
 def timed_out(timeout: dt.timedelta, description: str, remaining: Sequence[Pod]) -> str:
-    """Why a drain that took too long has failed."""
+    """Describe a drain that timed out."""
     left = _some([pod.key for pod in remaining], ", ")
     why = f"; {description}" if description else ""
     return f"timed out after {api_time.format_duration(timeout)} with {len(remaining)} pods left: {left}{why}"
 
 
 def budget_message(cover: Cover) -> str:
-    """What a single budget's status says, in the server's own words."""
+    """Describe a budget's status, in the words of the API server."""
     budget = cover.single
     if budget is None:
         return f"disruption budget {cover.names} has not been counted yet"
@@ -124,7 +128,7 @@ def budget_message(cover: Cover) -> str:
     )
 
 
-def _why(attempt: Attempt, cover: Cover) -> str:
+def _why(attempt: EvictionAttempt, cover: Cover) -> str:
     message = attempt.message.rstrip(".")
     if attempt.cause is Cause.BUDGET:
         return f"by budget {cover.names or '(gone)'} ({message})"
@@ -132,7 +136,7 @@ def _why(attempt: Attempt, cover: Cover) -> str:
         return f"by {len(cover.budgets)} budgets at once, {cover.names} ({message})"
     if attempt.cause is Cause.NAMESPACE:
         return f"because its namespace is being deleted ({message})"
-    return f"by an answer that is asked for again ({message})"
+    return f"by an error that is retried ({message})"
 
 
 def _is_overdue(pod: Pod, now: dt.datetime) -> bool:
@@ -144,23 +148,23 @@ def _overdue(pod: Pod, node: Node | None, now: dt.datetime) -> str:
     deadline = pod.metadata.deletion_timestamp
     if deadline is None or not _is_overdue(pod, now):
         return ""
-    why = f"was to be gone by {_clock(deadline)}"
+    why = f"should have ended by {_clock(deadline)}"
     if pod.metadata.finalizers:
         why += f"; finalizers {', '.join(pod.metadata.finalizers)}"
     ready = node.condition("Ready") if node is not None else None
     if ready is not None and ready.status == "Unknown":
         since = f" since {_clock(ready.last_transition_time)}" if ready.last_transition_time else ""
-        why += f"; its kubelet is silent{since}"
+        why += f"; its kubelet has not reported{since}"
     return why
 
 
-def _strandings(stranded: Iterable[Judged], attempts: Mapping[str, Attempt]) -> list[str]:
-    said = []
+def _strandings(stranded: Iterable[PodDelete], attempts: Mapping[str, EvictionAttempt]) -> list[str]:
+    described = []
     for one in stranded:
         attempt = attempts.get(one.pod.uid)
-        why = one.verdict.refusal or (attempt.message if attempt is not None else "")
-        said.append(f"{one.pod.key} ({why.rstrip('.')})")
-    return said
+        why = one.status.error or (attempt.message if attempt is not None else "")
+        described.append(f"{one.pod.key} ({why.rstrip('.')})")
+    return described
 
 
 def _some(texts: Sequence[str], separator: str) -> str:

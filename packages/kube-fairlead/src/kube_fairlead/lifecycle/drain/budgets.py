@@ -1,7 +1,7 @@
-"""Disruption budgets as the eviction subresource sees them: which cover a pod, and whether they would let it go now.
+"""Disruption budgets as the eviction subresource reads them: which cover a pod, and whether they allow its eviction.
 
-The server has the last word. Knowing its answer beforehand spares it requests that it must refuse, and tells when
-asking again makes sense: when the budget's own status says so, not when a timer does.
+The API server decides. Computing its decision in advance avoids requests that it must reject, and shows when a retry
+makes sense: when the status of the budget changes.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/storage/eviction.go
 """
@@ -20,23 +20,23 @@ __all__ = ["Budgets", "Cover", "is_exempt"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cover:
-    """The budgets that cover a pod, in the order of their names. The server serves none or one, and refuses two."""
+    """The budgets that cover a pod, sorted by name. The API server rejects the eviction of a pod with two."""
 
     budgets: tuple[PodDisruptionBudget, ...]
 
     @property
     def token(self) -> frozenset[tuple[str, str]]:
-        """Changes when any of the budgets does."""
+        """A value that changes when any of the budgets does."""
         return frozenset((budget.uid, budget.metadata.resource_version) for budget in self.budgets)
 
     @property
     def names(self) -> str:
-        """For people."""
+        """The names, for messages."""
         return ", ".join(budget.key for budget in self.budgets)
 
     @property
     def single(self) -> PodDisruptionBudget | None:
-        """The budget, if there is exactly one and its status is about its present spec."""
+        """The budget, if it is the only one and its status is of its present generation."""
         if len(self.budgets) != 1:
             return None
         budget = self.budgets[0]
@@ -44,7 +44,7 @@ class Cover:
 
 
 class Budgets:
-    """All budgets of a moment, ready to be asked. Selectors are read once."""
+    """All budgets at one moment. Selectors are parsed once."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._by_namespace: dict[str, list[tuple[PodDisruptionBudget, selectors.LabelMatcher]]] = {}
@@ -55,16 +55,16 @@ class Budgets:
             self._by_namespace.setdefault(budget.namespace, []).append((budget, matcher))
 
     def covering(self, pod: Pod) -> Cover:
-        """Those that cover a pod."""
+        """Return those that cover a pod."""
         known = self._by_namespace.get(pod.namespace, ())
         return Cover(tuple(budget for budget, matcher in known if matcher.matches(pod.metadata.labels)))
 
 
 def is_exempt(pod: Pod) -> bool:
-    """Whether budgets do not concern the pod: it does not run yet or any more, or is on its way out.
+    """Whether budgets do not apply to the pod: it is pending, finished or terminating.
 
-    A pod that runs but is not ready may be let go without spending budget, as its budget's policy says; whether it is
-    only the server knows, so it counts as exempt here and is simply asked to go.
+    The policy of a budget may also exempt a running pod that is not ready. Only the API server can decide that, so such
+    a pod counts as exempt here, and its eviction is requested.
     """
     if pod.deleting or pod.finished or pod.status.phase == PodPhase.PENDING:
         return True

@@ -1,14 +1,14 @@
-"""Whose cordon it is. `spec.unschedulable` is one bit that everybody may set; an annotation says when it was us.
+"""Who cordoned a node. Every client may set `spec.unschedulable`; an annotation records that Fairlead did.
 
 node                              drain                      uncordon
-schedulable                       cordon, and say it's ours  nothing to undo
-cordoned, ours                    leave                      undo, and remove the annotation
-cordoned, another's               leave                      refuse, unless told to
-schedulable, annotated            cordon anew                remove the stale annotation
+schedulable                       cordon and annotate        nothing to do
+cordoned by Fairlead              leave                      uncordon, and remove the annotation
+cordoned by another client        leave                      reject, unless forced
+schedulable, annotated            cordon again               remove the stale annotation
 
-The annotation alone proves nothing: `kubectl uncordon` leaves it behind, and then somebody else may cordon. We set bit
-and annotation in one write, so a cordon is ours when one writer of the node, by the server's own books (managedFields),
-holds both. Whoever lifts a cordon takes the bit from us, and whoever sets it next holds it alone.
+The annotation alone proves nothing: `kubectl uncordon` leaves it in place, and another client may cordon afterwards.
+Fairlead sets the field and the annotation in one write, so a cordon is Fairlead's when one manager owns both in
+managedFields. A client that uncordons takes over the field, and the client that cordons next owns the field alone.
 
 Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/cordon.go
 """
@@ -21,16 +21,16 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.reserved import ANNOTATION_CORDONED_BY
 
-__all__ = ["FIELD_MANAGER", "cordon", "foreign_cordon", "forget", "owner", "refusal", "uncordon"]
+__all__ = ["FIELD_MANAGER", "clear_annotation", "cordon", "foreign_cordon", "owner", "refusal", "uncordon"]
 
 FIELD_MANAGER: Final = "fairlead-drain"
-"""Who cordons, in the server's books: one name, so that one writer holds both, from the first life to the last."""
+"""The field manager of a cordon: the same in every process, so that one manager owns the field and the annotation."""
 
 _MARK: Final = f"f:{ANNOTATION_CORDONED_BY}"
 
 
 def cordon(node: Node, event_name: str) -> dict[str, Any] | None:
-    """The merge patch that cordons a node for an event; None when it is cordoned already, by whomever."""
+    """Return the merge patch that cordons a node for an event; None when the node is cordoned already."""
     if node.spec.unschedulable:
         return None
     return {
@@ -40,7 +40,7 @@ def cordon(node: Node, event_name: str) -> dict[str, Any] | None:
 
 
 def uncordon(node: Node) -> dict[str, Any] | None:
-    """The merge patch that makes a node schedulable again; None when it is, and nothing of ours is left on it."""
+    """Return the merge patch that uncordons a node; None when it is schedulable and has no annotation."""
     if not node.spec.unschedulable and ANNOTATION_CORDONED_BY not in node.metadata.annotations:
         return None
     return {
@@ -49,17 +49,17 @@ def uncordon(node: Node) -> dict[str, Any] | None:
     }
 
 
-def forget(node: Node) -> dict[str, Any] | None:
-    """The merge patch that removes the annotation from a node that somebody uncordoned; None when there is none."""
+def clear_annotation(node: Node) -> dict[str, Any] | None:
+    """Return the merge patch that removes a stale annotation from a schedulable node; None without one."""
     if node.spec.unschedulable or ANNOTATION_CORDONED_BY not in node.metadata.annotations:
         return None
     return {"metadata": {**_version(node), "annotations": {ANNOTATION_CORDONED_BY: None}}}
 
 
 def owner(node: Node) -> str:
-    """The event for which we cordoned the node; empty when it is not cordoned, or by somebody else.
+    """Return the event for which Fairlead cordoned the node; empty when another client did, or none.
 
-    Give it a node with all that the server said. Without managedFields, which some tools strip, the annotation counts.
+    The node must have its managedFields. Without them, which some tools strip, the annotation alone counts.
     """
     mark = node.metadata.annotations.get(ANNOTATION_CORDONED_BY, "")
     if not mark or not node.spec.unschedulable:
@@ -72,18 +72,18 @@ def owner(node: Node) -> str:
 
 
 def foreign_cordon(node: Node) -> bool:
-    """Whether somebody else cordoned the node."""
+    """Whether another client cordoned the node."""
     return node.spec.unschedulable and not owner(node)
 
 
 def refusal(node: Node) -> str:
-    """Why a node is not uncordoned."""
+    """Return the error for a node that is not uncordoned."""
     return (
-        f"node {node.name} was cordoned by somebody else, not by Fairlead, so it stays cordoned;"
-        f" to undo it all the same: fairlead uncordon {node.name} --force"
+        f"node {node.name} was not cordoned by Fairlead, so it stays cordoned;"
+        f" to uncordon it anyway: fairlead uncordon {node.name} --force"
     )
 
 
 def _version(node: Node) -> dict[str, str]:
-    # Read, decided, written: nobody else in between.
+    # The write fails if another client changed the node since it was read.
     return {"resourceVersion": node.metadata.resource_version, "uid": node.uid}

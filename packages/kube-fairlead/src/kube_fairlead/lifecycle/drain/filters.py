@@ -1,16 +1,16 @@
-"""Which pods go: kubectl drain's filters, in its order, with its words (invariant 6).
+"""Which pods a drain deletes: kubectl drain's filters, in its order, with its messages (invariant 6).
 
-    filter          pod                                     verdict
-    too long gone   deleted longer than the limit ago       stays (nobody waits for it)
+    filter          pod                                     result
+    too long gone   deleted longer than the limit ago       skip (the drain does not wait for it)
     DaemonSet       finished                                next filter
-                    its DaemonSet is missing                goes with --force, else refused
-                    otherwise                               stays with --ignore-daemonsets, else refused
-    mirror          annotated by the kubelet                stays
-    local storage   has an emptyDir, not finished           goes with --delete-emptydir-data, else refused
-    unmanaged       no controller, not finished             goes with --force, else refused
-    (none of these)                                         goes
+                    its DaemonSet is missing                delete with --force, else refuse
+                    otherwise                               skip with --ignore-daemonsets, else refuse
+    mirror          annotated by the kubelet                skip
+    local storage   has an emptyDir, not finished           delete with --delete-emptydir-data, else refuse
+    unmanaged       no controller, not finished             delete with --force, else refuse
+    (none of these)                                         delete
 
-One refused pod, and the drain evicts nothing. All warnings are kept; kubectl shows only the last filter's.
+If one pod is refused, the drain evicts none. All warnings are kept; kubectl shows only the last filter's.
 
 Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/filters.go
 """
@@ -29,14 +29,14 @@ from kube_fairlead.lifecycle.drain.options import DrainOptions
 __all__ = [
     "MIRROR_ANNOTATION",
     "PRESENT",
-    "Fate",
-    "Judged",
-    "Lookup",
-    "Verdict",
+    "DaemonSetLookup",
+    "PodDelete",
+    "PodDeleteAction",
+    "PodDeleteStatus",
     "daemonset_of",
+    "delete_status",
+    "errors",
     "grouped",
-    "judge",
-    "refusals",
     "warnings",
 ]
 
@@ -50,97 +50,99 @@ _UNMANAGED_FATAL: Final = "Pods that declare no controller (use --force to overr
 _UNMANAGED_WARNING: Final = "deleting Pods that declare no controller"
 
 
-class Fate(enum.Enum):
-    """What becomes of a pod."""
+class PodDeleteAction(enum.Enum):
+    """What a drain does with a pod."""
 
-    GOES = "goes"
-    STAYS = "stays"
-    REFUSED = "refused"  # the drain may not touch it, and may not leave it
+    DELETE = "delete"
+    SKIP = "skip"
+    REFUSE = "refuse"  # the drain may neither delete nor skip it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
-    """The fate of a pod; why it is refused, or what to warn of."""
+class PodDeleteStatus:
+    """The result of the filters for a pod: the action, and the error or the warnings."""
 
-    fate: Fate
-    refusal: str = ""
+    action: PodDeleteAction
+    error: str = ""
     warnings: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Judged:
-    """A pod and its fate."""
+class PodDelete:
+    """A pod and the result of the filters."""
 
     pod: Pod
-    verdict: Verdict
+    status: PodDeleteStatus
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lookup:
-    """What came of looking for a pod's DaemonSet."""
+class DaemonSetLookup:
+    """The result of reading a pod's DaemonSet."""
 
-    error: str = ""  # why it could not be had
+    error: str = ""  # why it could not be read
     missing: bool = False  # because it does not exist
 
 
-PRESENT: Final = Lookup()
+PRESENT: Final = DaemonSetLookup()
 
 
 def daemonset_of(pod: Pod) -> str:
-    """The name of the DaemonSet that must be looked up before the pod can be judged; empty when none must."""
+    """Return the name of the DaemonSet that the filters need for this pod; empty when they need none."""
     owner = pod.metadata.controller
     if owner is None or (owner.api_version, owner.kind) != ("apps/v1", "DaemonSet") or pod.finished:
         return ""
     return owner.name
 
 
-def judge(pod: Pod, options: DrainOptions, now: dt.datetime, daemonset: Lookup = PRESENT) -> Verdict:
-    """What becomes of a pod. `daemonset` counts only if `daemonset_of` names one."""
+def delete_status(
+    pod: Pod, options: DrainOptions, now: dt.datetime, daemonset: DaemonSetLookup = PRESENT
+) -> PodDeleteStatus:
+    """Apply the filters to a pod. `daemonset` counts only if `daemonset_of` returns a name."""
     warned: list[str] = []
     if _too_long_gone(pod, options, now):
-        return Verdict(Fate.STAYS)
+        return PodDeleteStatus(PodDeleteAction.SKIP)
     if daemonset_of(pod):
         if not (daemonset.missing and options.force):
             return _under_daemonset(options, daemonset)
         warned.append(daemonset.error)
     if MIRROR_ANNOTATION in pod.metadata.annotations:
-        return Verdict(Fate.STAYS)
+        return PodDeleteStatus(PodDeleteAction.SKIP)
     if _has_emptydir(pod) and not pod.finished:
         if not options.delete_emptydir_data:
-            return Verdict(Fate.REFUSED, _LOCAL_STORAGE_FATAL)
+            return PodDeleteStatus(PodDeleteAction.REFUSE, _LOCAL_STORAGE_FATAL)
         warned.append(_LOCAL_STORAGE_WARNING)
     if pod.metadata.controller is None and not pod.finished:
         if not options.force:
-            return Verdict(Fate.REFUSED, _UNMANAGED_FATAL)
+            return PodDeleteStatus(PodDeleteAction.REFUSE, _UNMANAGED_FATAL)
         warned.append(_UNMANAGED_WARNING)
-    return Verdict(Fate.GOES, warnings=tuple(warned))
+    return PodDeleteStatus(PodDeleteAction.DELETE, warnings=tuple(warned))
 
 
-def refusals(judged: Iterable[Judged]) -> str:
-    """Why the drain is refused, in kubectl's words; empty when it is not."""
-    refused = ((one.verdict.refusal, one.pod) for one in judged if one.verdict.fate is Fate.REFUSED)
+def errors(pod_deletes: Iterable[PodDelete]) -> str:
+    """Return kubectl's error for the pods that make the drain fail; empty when there are none."""
+    refused = ((one.status.error, one.pod) for one in pod_deletes if one.status.action is PodDeleteAction.REFUSE)
     return "; ".join(f"cannot delete {text}" for text in grouped(refused))
 
 
-def warnings(judged: Iterable[Judged]) -> str:
-    """What a user should know about the pods that go or stay."""
-    return "; ".join(grouped((warning, one.pod) for one in judged for warning in one.verdict.warnings))
+def warnings(pod_deletes: Iterable[PodDelete]) -> str:
+    """Return the warnings about the pods that are deleted or skipped."""
+    return "; ".join(grouped((warning, one.pod) for one in pod_deletes for warning in one.status.warnings))
 
 
-def grouped(said: Iterable[tuple[str, Pod]]) -> list[str]:
-    """`<what>: <pod>, <pod>` for every different thing that is said about pods, in the order of first mention."""
+def grouped(messages: Iterable[tuple[str, Pod]]) -> list[str]:
+    """Return `<message>: <pod>, <pod>` for each different message, in the order of first occurrence."""
     groups: dict[str, list[str]] = {}
-    for text, pod in said:
+    for text, pod in messages:
         groups.setdefault(text, []).append(pod.key)
     return [f"{text}: {', '.join(keys)}" for text, keys in groups.items()]
 
 
-def _under_daemonset(options: DrainOptions, daemonset: Lookup) -> Verdict:
+def _under_daemonset(options: DrainOptions, daemonset: DaemonSetLookup) -> PodDeleteStatus:
     if daemonset.error:
-        return Verdict(Fate.REFUSED, daemonset.error)
+        return PodDeleteStatus(PodDeleteAction.REFUSE, daemonset.error)
     if not options.ignore_daemonsets:
-        return Verdict(Fate.REFUSED, _DAEMONSET_FATAL)
-    return Verdict(Fate.STAYS, warnings=(_DAEMONSET_WARNING,))
+        return PodDeleteStatus(PodDeleteAction.REFUSE, _DAEMONSET_FATAL)
+    return PodDeleteStatus(PodDeleteAction.SKIP, warnings=(_DAEMONSET_WARNING,))
 
 
 def _too_long_gone(pod: Pod, options: DrainOptions, now: dt.datetime) -> bool:

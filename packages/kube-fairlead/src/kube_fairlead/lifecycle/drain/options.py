@@ -1,6 +1,6 @@
-"""What a drain is asked to do: the flags of kubectl drain, with its names, meanings and defaults.
+"""The options of a drain: the flags of kubectl drain, with its names, meanings and defaults.
 
-On the wire they are text (annotations `drain.fairlead.dev/<flag>` on the event), here they are a value.
+On the event they are annotations (`drain.fairlead.dev/<flag>`), here they are typed values.
 
 Upstream: k8s.io/kubectl@v0.36.4/pkg/cmd/drain/drain.go,
     k8s.io/kubectl@v0.36.4/pkg/drain/drain.go
@@ -20,32 +20,32 @@ __all__ = ["KUBECTL", "PROFILE", "DrainOptions", "OptionError", "parse", "parse_
 
 
 class OptionError(ValueError):
-    """Raised for an option that does not exist or has a value that it cannot have. Says which and what would do."""
+    """Raised for an unknown option or an invalid value. The message names the option and the valid values."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DrainOptions:
     """How to drain. The defaults are kubectl's."""
 
-    force: bool = False  # pods without a controller go too
-    ignore_daemonsets: bool = False  # their pods stay; else they make the drain refuse
+    force: bool = False  # delete pods without a controller too
+    ignore_daemonsets: bool = False  # skip their pods; else the drain fails
     delete_emptydir_data: bool = False
     grace_period: int = -1  # seconds; negative: the pod's own
     timeout: dt.timedelta = dt.timedelta(0)  # zero: none
     pod_selector: str = ""
-    disable_eviction: bool = False  # delete instead, whatever the disruption budgets say
-    skip_wait_for_delete_timeout: int = 0  # seconds after which a deleted pod that is still there is not waited for
-    # Not kubectl's: where groups of pods begin, by priority. A group goes when all lower ones are gone.
+    disable_eviction: bool = False  # delete pods instead, without regard to disruption budgets
+    skip_wait_for_delete_timeout: int = 0  # seconds; skip pods that were deleted longer ago
+    # Not in kubectl: the lowest priority of each group. A group is evicted after all lower groups have ended.
     priority_groups: tuple[int, ...] = ()
 
     @property
     def grace_seconds(self) -> int | None:
-        """What to say in a deletion; None says nothing, so that the pod's own period counts."""
+        """The gracePeriodSeconds of a deletion; None: the pod's own period applies."""
         return None if self.grace_period < 0 else self.grace_period
 
 
 KUBECTL: Final = DrainOptions()
-# What an event that says nothing gets: the proposal's own driver sets these.
+# The defaults of an event without options, as the driver of the proposal sets them.
 PROFILE: Final = DrainOptions(force=True, ignore_daemonsets=True, delete_emptydir_data=True)
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -53,7 +53,7 @@ _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 def _boolean(text: str) -> bool:
-    # Go's spellings, which kubectl accepts.
+    # kubectl accepts Go's spellings.
     if text in _TRUE:
         return True
     if text in _FALSE:
@@ -101,25 +101,25 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
 
 
 def parse(texts: Mapping[str, str], default: DrainOptions = PROFILE) -> DrainOptions:
-    """Options from their texts, by flag name; what is not given is as in the default.
+    """Parse options by flag name. A missing option has the value of the default.
 
     Raises:
-        OptionError: an unknown flag or a bad value. Neither is ever ignored: a typing error must not evict pods.
+        OptionError: an unknown flag or an invalid value. Neither is ignored: a typing error must not evict pods.
     """
     changes = {_field(name): _parsed(name, text) for name, text in texts.items()}
     return dataclasses.replace(default, **changes)
 
 
 def spell(options: DrainOptions) -> dict[str, str]:
-    """Every option as text, by flag name: `parse` gives the same options again, whatever its default."""
+    """Return every option as text, by flag name. `parse` returns the same options, whatever its default."""
     return {name: _text(getattr(options, _field(name))) for name in _PARSERS}
 
 
 def parse_uncordon(texts: Mapping[str, str]) -> bool:
-    """Whether an uncordon may undo somebody else's cordon.
+    """Whether an uncordon may remove another client's cordon.
 
     Raises:
-        OptionError: an unknown flag or a bad value.
+        OptionError: an unknown flag or an invalid value.
     """
     unknown = sorted(set(texts) - {"force"})
     if unknown:

@@ -1,12 +1,12 @@
-"""What to do next in a drain, from what is seen of the node now.
+"""The next actions of a drain, from the present state of the node.
 
-Guarantees, whatever it is given:
-1. Only pods that the filters let go are asked to, each by itself, and never while an answer is still to come.
-2. A pod that is on its way out is asked again only to shorten its grace, and then only once.
-3. Of one budget, no more pods are asked to go than it allows, but for one that finds out whether it is really so.
-4. With priority groups, no pod is asked before all pods of lower groups are gone.
-5. Unless the drain is over, something is under way, or there is a moment to look again, or only a change can help:
-   a pod that ends, a budget that allows. That moment is never in the past: nobody looks in a hot loop.
+Guarantees, for any input:
+1. Only pods that the filters allow are evicted, each in a request of its own, and never while a response is pending.
+2. A terminating pod is deleted again only to shorten its grace period, and only once.
+3. Of one budget, no more pods are evicted than it allows, except one that verifies its status at the API server.
+4. With priority groups, no pod is evicted before all pods of lower groups have ended.
+5. Unless the drain is over, a request is pending, or `recheck_at` is set, or only a change can help: a pod that ends, a
+   budget that allows an eviction. `recheck_at` is never in the past, so that the driver does not loop.
 
 Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/drain.go
 """
@@ -20,109 +20,113 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from kube_fairlead.api.core_v1 import Pod
-from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
+from kube_fairlead.lifecycle.drain.attempts import Cause, EvictionAttempt
 from kube_fairlead.lifecycle.drain.budgets import Budgets, Cover, is_exempt
-from kube_fairlead.lifecycle.drain.filters import Fate, Judged
+from kube_fairlead.lifecycle.drain.filters import PodDelete, PodDeleteAction
 from kube_fairlead.lifecycle.drain.options import DrainOptions
 
-__all__ = ["OVERDUE", "Held", "Plan", "plan"]
+__all__ = ["OVERDUE", "DrainPlan", "HeldPod", "plan"]
 
-# How long after its deadline a pod is called stuck: a kubelet needs a moment to tell that it is gone.
+# How long after its deadline a pod counts as overdue: the kubelet needs a moment to report that it has ended.
 OVERDUE: Final = dt.timedelta(seconds=5)
 
 _SPENDING: Final = frozenset({Cause.SENT, Cause.ACCEPTED})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Held:
-    """A pod that is not asked to go because its budget would not allow it."""
+class HeldPod:
+    """A pod that is not evicted because its budget does not allow it."""
 
     pod: Pod
     cover: Cover
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What to do now. It is over when nothing is left: either way, `remaining` and `stranded` say which."""
+class DrainPlan:
+    """The next actions. The drain is over when no pod remains; it failed if pods are stranded."""
 
-    ask: tuple[Pod, ...] = ()  # to go, now
-    hold: tuple[Held, ...] = ()  # newly held back
-    look_again: dt.datetime | None = None
-    remaining: tuple[Pod, ...] = ()  # that will go or have to
-    stranded: tuple[Judged, ...] = ()  # that this drain may not or cannot move
+    evict: tuple[Pod, ...] = ()  # now
+    hold: tuple[HeldPod, ...] = ()  # held back by a budget since now
+    recheck_at: dt.datetime | None = None
+    remaining: tuple[Pod, ...] = ()  # still to be evicted, or terminating
+    stranded: tuple[PodDelete, ...] = ()  # refused by a filter or by the API server
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing more to do or to wait for."""
+        """Whether nothing is left to evict or to wait for."""
         return not self.remaining
 
 
 def plan(
-    judged: Iterable[Judged],
-    attempts: Mapping[str, Attempt],
+    pod_deletes: Iterable[PodDelete],
+    attempts: Mapping[str, EvictionAttempt],
     budgets: Budgets,
     options: DrainOptions,
     now: dt.datetime,
     *,
     requested: Collection[str] = (),
-) -> Plan:
-    """What to do next.
+) -> DrainPlan:
+    """Decide what to do next.
 
     Args:
-        judged: the pods on the node.
-        attempts: what came of asking them, by pod uid.
+        pod_deletes: the pods on the node, with the results of the filters.
+        attempts: the state of their evictions, by pod uid.
         budgets: the disruption budgets.
-        options: what the user wants.
+        options: the options of the drain.
         now: the time.
-        requested: the uids of those that are asked to go by request. Budgets do not hold these back: whoever answers a
-            request minds them itself, or need not, because a pod that is moved alive is not disrupted.
+        requested: the uids of pods that are evicted by an EvictionRequest. Budgets do not hold these back: the
+            responder observes the budgets itself, and a live migration disrupts no pod.
     """
-    pods = [one for one in sorted(judged, key=lambda one: one.pod.key) if one.verdict.fate is not Fate.STAYS]
-    movable = {one.pod.uid for one in pods if one.verdict.fate is Fate.GOES and not _is_denied(one.pod, attempts)}
-    # A pod that we may not or cannot move but that somebody else deletes is no problem: it goes, and is waited for.
-    going = [one.pod for one in pods if one.pod.uid in movable or one.pod.deleting]
+    pods = [
+        one for one in sorted(pod_deletes, key=lambda one: one.pod.key) if one.status.action is not PodDeleteAction.SKIP
+    ]
+    movable = {
+        one.pod.uid for one in pods if one.status.action is PodDeleteAction.DELETE and not _is_denied(one.pod, attempts)
+    }
+    # A refused pod that another client deletes is terminating: the drain waits for it.
+    leaving = [one.pod for one in pods if one.pod.uid in movable or one.pod.deleting]
     stranded = tuple(one for one in pods if one.pod.uid not in movable and not one.pod.deleting)
-    exempt = going if options.disable_eviction else [pod for pod in going if pod.uid in requested]
-    covers = {pod.uid: budgets.covering(pod) for pod in going} | {pod.uid: Cover(()) for pod in exempt}
-    asking = _Asking(going, attempts, covers, options, now)
-    for pod in _current_group(going, options):
+    exempt = leaving if options.disable_eviction else [pod for pod in leaving if pod.uid in requested]
+    covers = {pod.uid: budgets.covering(pod) for pod in leaving} | {pod.uid: Cover(()) for pod in exempt}
+    selection = _Selection(leaving, attempts, covers, options, now)
+    for pod in _current_group(leaving, options):
         if pod.uid in movable:
-            asking.consider(pod)
+            selection.consider(pod)
         else:
-            asking.expect_end(pod)
-    return Plan(
-        ask=tuple(asking.ask),
-        hold=tuple(asking.hold),
-        look_again=min(asking.moments, default=None),
-        remaining=tuple(going),
+            selection.expect_end(pod)
+    return DrainPlan(
+        evict=tuple(selection.evict),
+        hold=tuple(selection.hold),
+        recheck_at=min(selection.moments, default=None),
+        remaining=tuple(leaving),
         stranded=stranded,
     )
 
 
-class _Asking:
-    """Goes through the pods of the current group, keeping count of what each budget has left."""
+class _Selection:
+    """Selects the pods of the current group to evict, and counts the disruptions that each budget has left."""
 
     def __init__(
         self,
-        going: Sequence[Pod],
-        attempts: Mapping[str, Attempt],
+        leaving: Sequence[Pod],
+        attempts: Mapping[str, EvictionAttempt],
         covers: Mapping[str, Cover],
         options: DrainOptions,
         now: dt.datetime,
     ) -> None:
-        self.ask: list[Pod] = []
-        self.hold: list[Held] = []
+        self.evict: list[Pod] = []
+        self.hold: list[HeldPod] = []
         self.moments: list[dt.datetime] = []
         self._attempts = attempts
         self._options = options
         self._now = now
         self._covers = covers
-        # What was spent of a budget since its status was last seen to change, by the budget's token.
+        # Disruptions used since the last change of a budget's status, by the budget's token.
         self._spent: dict[frozenset[tuple[str, str]], int] = {}
-        # Until when what the server said about a budget counts, and which budgets are asked about now.
+        # How long the server's last response about a budget is valid, and which budgets are verified now.
         self._known_until: dict[frozenset[tuple[str, str]], dt.datetime] = {}
-        self._probed: set[frozenset[tuple[str, str]]] = set()
-        for pod in going:
+        self._verified: set[frozenset[tuple[str, str]]] = set()
+        for pod in leaving:
             attempt = attempts.get(pod.uid)
             if attempt is None:
                 continue
@@ -139,44 +143,44 @@ class _Asking:
             return
         if pod.deleting and not self._would_shorten(pod):
             self.expect_end(pod)
-        elif attempt is None or self._is_due_request(attempt):
+        elif attempt is None or self._is_request_expired(attempt):
             self._first(pod)
-        elif self._is_worth_it(pod, attempt):
-            self._go(pod)
+        elif self._may_retry(pod, attempt):
+            self._evict(pod)
         elif attempt.retry_at is not None and attempt.retry_at > self._now:
             self.moments.append(attempt.retry_at)
 
     def _first(self, pod: Pod) -> None:
         if self._allows(pod):
-            self._go(pod)
+            self._evict(pod)
         else:
-            self.hold.append(Held(pod, self._covers[pod.uid]))
+            self.hold.append(HeldPod(pod, self._covers[pod.uid]))
 
-    def _is_due_request(self, attempt: Attempt) -> bool:
-        """Whether it is time to see what became of a request. If nothing, it is as if the pod was never asked."""
+    def _is_request_expired(self, attempt: EvictionAttempt) -> bool:
+        """Whether an EvictionRequest timed out. The pod is then handled as if it had no request."""
         return attempt.cause is Cause.REQUESTED and attempt.retry_at is not None and self._now >= attempt.retry_at
 
-    def _is_worth_it(self, pod: Pod, attempt: Attempt) -> bool:
+    def _may_retry(self, pod: Pod, attempt: EvictionAttempt) -> bool:
         cover = self._covers[pod.uid]
         changed = cover.token != attempt.token
         if attempt.cause in {Cause.BUDGET, Cause.TROUBLE} and changed and self._allows(pod):
             return True
         if attempt.retry_at is None or self._now < attempt.retry_at:
             return False
-        return attempt.cause is not Cause.BUDGET or is_exempt(pod) or self._finds_out(cover.token)
+        return attempt.cause is not Cause.BUDGET or is_exempt(pod) or self._verifies_budget(cover.token)
 
-    def _finds_out(self, token: frozenset[tuple[str, str]]) -> bool:
-        """Whether it is time to ask the server whether it really is as the budget's status says.
+    def _verifies_budget(self, token: frozenset[tuple[str, str]]) -> bool:
+        """Whether to verify the status of a budget by one eviction request.
 
-        The server knows better than what is seen here, but one pod of a budget finds out for all of them.
+        The API server may have a newer status than the watch. One pod verifies it for all pods of the budget.
         """
         known_until = self._known_until.get(token)
         if known_until is not None and self._now < known_until:
             self.moments.append(known_until)
             return False
-        if token in self._probed:
+        if token in self._verified:
             return False
-        self._probed.add(token)
+        self._verified.add(token)
         return True
 
     def _allows(self, pod: Pod) -> bool:
@@ -184,11 +188,11 @@ class _Asking:
         if not cover.budgets or is_exempt(pod):
             return True
         budget = cover.single
-        # Two budgets, or one whose status is old: only the server can answer.
+        # Two budgets, or one with an old status: only the API server can decide.
         return budget is None or budget.status.disruptions_allowed > self._spent.get(cover.token, 0)
 
-    def _go(self, pod: Pod) -> None:
-        self.ask.append(pod)
+    def _evict(self, pod: Pod) -> None:
+        self.evict.append(pod)
         self._spend(self._covers[pod.uid].token)
 
     def _spend(self, token: frozenset[tuple[str, str]]) -> None:
@@ -200,7 +204,7 @@ class _Asking:
         return wanted is not None and granted is not None and wanted < granted
 
     def expect_end(self, pod: Pod) -> None:
-        """A pod is on its way out: look again when it should be gone."""
+        """Check again when a terminating pod should have ended."""
         if pod.metadata.deletion_timestamp is None:
             return
         deadline = pod.metadata.deletion_timestamp
@@ -211,15 +215,15 @@ class _Asking:
         self.moments.extend(moment for moment in moments if moment > self._now)
 
 
-def _current_group(going: Sequence[Pod], options: DrainOptions) -> list[Pod]:
-    """The pods whose turn it is: all of them, or those of the lowest priority group that is still there."""
+def _current_group(leaving: Sequence[Pod], options: DrainOptions) -> list[Pod]:
+    """Return the pods to evict now: all, or those of the lowest priority group that has pods."""
     if not options.priority_groups:
-        return list(going)
-    groups = [bisect.bisect_right(options.priority_groups, pod.spec.priority or 0) for pod in going]
+        return list(leaving)
+    groups = [bisect.bisect_right(options.priority_groups, pod.spec.priority or 0) for pod in leaving]
     lowest = min(groups, default=0)
-    return [pod for pod, group in zip(going, groups, strict=True) if group == lowest]
+    return [pod for pod, group in zip(leaving, groups, strict=True) if group == lowest]
 
 
-def _is_denied(pod: Pod, attempts: Mapping[str, Attempt]) -> bool:
+def _is_denied(pod: Pod, attempts: Mapping[str, EvictionAttempt]) -> bool:
     attempt = attempts.get(pod.uid)
     return attempt is not None and attempt.cause is Cause.DENIED

@@ -1,4 +1,4 @@
-"""What became of each pod of a drain: how it stands, how often it was asked to go, what blocked it. Pure."""
+"""The state of each pod of a drain: its progress, its eviction requests, and what blocked it. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kube_fairlead.api.lifecycle_v1alpha1 import PodOutcome
 from kube_fairlead.api.validation.lifecycle import BLOCKED_BY_MAX_LENGTH, PODS_MAX
 from kube_fairlead.api.wire import replace
 from kube_fairlead.lifecycle.drain import blockers
-from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
+from kube_fairlead.lifecycle.drain.attempts import Cause, EvictionAttempt
 from kube_fairlead.lifecycle.drain.budgets import Budgets
-from kube_fairlead.lifecycle.drain.planner import Plan
+from kube_fairlead.lifecycle.drain.planner import DrainPlan
 
-__all__ = ["BLOCKED", "GONE", "LEAVING", "WAITING", "account", "shown"]
+__all__ = ["BLOCKED", "GONE", "LEAVING", "WAITING", "pod_outcomes", "shown"]
 
 GONE: Final = "Gone"
 LEAVING: Final = "Leaving"
@@ -23,29 +23,29 @@ BLOCKED: Final = "Blocked"
 WAITING: Final = "Waiting"
 
 
-def account(
+def pod_outcomes(
     known: Mapping[str, PodOutcome],
-    plan: Plan,
-    attempts: Mapping[str, Attempt],
+    plan: DrainPlan,
+    attempts: Mapping[str, EvictionAttempt],
     asked: Mapping[str, int],
     budgets: Budgets,
     node: Node | None,
     now: dt.datetime,
 ) -> dict[str, PodOutcome]:
-    """All pods of the drain, by uid: those known before, and those that are there now.
+    """Return all pods of the drain by uid: those of the last report, and those on the node now.
 
     Args:
-        known: what was said of them last.
-        plan: what is seen of the node now.
-        attempts: what came of asking them, by pod uid.
-        asked: how often each was asked to go, by pod uid.
+        known: the last report.
+        plan: the present plan of the drain.
+        attempts: the state of the evictions, by pod uid.
+        asked: the number of eviction requests, by pod uid.
         budgets: the disruption budgets.
         node: the node.
         now: the time.
     """
     present: dict[str, PodOutcome] = {}
     left = [(pod, "") for pod in plan.remaining]
-    left += [(one.pod, one.verdict.refusal or "it may not be moved") for one in plan.stranded]
+    left += [(one.pod, one.status.error or "it cannot be evicted") for one in plan.stranded]
     for pod, refusal in left:
         attempt, before = attempts.get(pod.uid), known.get(pod.uid)
         why = blockers.blocking(pod, attempt, budgets, node, now) or refusal
@@ -67,5 +67,5 @@ def account(
 
 
 def shown(pods: Iterable[PodOutcome]) -> tuple[PodOutcome, ...]:
-    """Those that there is room for: first the ones that something blocked."""
+    """Cut the list to what the API accepts; blocked pods come first."""
     return tuple(sorted(pods, key=lambda pod: not pod.blocked_by)[:PODS_MAX])

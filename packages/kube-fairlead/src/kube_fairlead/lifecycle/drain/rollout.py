@@ -1,9 +1,9 @@
-"""Which nodes may be taken out of service at the same time, and when one is back in it. Pure.
+"""Which nodes may be unavailable at the same time, and when a node is available again. Pure.
 
-Guarantees of `startable`, whatever it is given:
-1. No more nodes are worked on at once than `max_unavailable`, nor of one zone than `per_zone`.
-2. A node that is in service is begun only if it, the nodes worked on, and those already unavailable are within both.
-   A node that is unavailable anyway takes nothing away, so rule 1 alone decides about it.
+Guarantees of `startable`, for any input:
+1. At most `max_unavailable` nodes are active at once, and at most `per_zone` of one zone.
+2. An available node is started only if it, the active nodes and the unavailable nodes are together within both limits.
+   A node that is unavailable already does not reduce availability, so only rule 1 applies to it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How many nodes at once: in all, and in one zone (0: no limit of its own)."""
+    """How many nodes at once: in total, and per zone (0: no limit per zone)."""
 
     max_unavailable: int = 1
     per_zone: int = 0
 
 
 def is_unavailable(node: Node) -> bool:
-    """Whether a node takes no pods now: it is cordoned, or does not say that it is Ready."""
+    """Whether a node accepts no pods: it is cordoned or not Ready."""
     ready = node.condition("Ready")
     return bool(node.spec.unschedulable) or ready is None or ready.status != "True"
 
@@ -42,26 +42,25 @@ def startable(
     *,
     unavailable: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """The nodes that may be started now, in their order. A node that may not does not hold up the others.
+    """Return the nodes that may be started now, in their order. A node that must wait does not block the others.
 
     Args:
-        waiting: the nodes that are still to be done.
-        active: those that are worked on.
-        zones: the zone of each. Nodes without one count as one zone of their own: nothing is known that would set
-            them apart.
+        waiting: the nodes that are not started yet.
+        active: the nodes in progress.
+        zones: the zone of each node. All nodes without a zone count as one zone.
         limits: how many at once.
-        unavailable: nodes that are out of service now, for whatever reason; those still waiting among them.
+        unavailable: nodes that are unavailable now, for any reason; they may also be in `waiting`.
     """
-    begun = list(active)
+    started = list(active)
     out = set(unavailable) | set(active)
     chosen: list[str] = []
     for node in waiting:
-        counted = begun if node in out else [*out]
+        counted = started if node in out else [*out]
         zone = zones.get(node, "")
         in_zone = sum(zones.get(other, "") == zone for other in counted)
         if len(counted) >= limits.max_unavailable or (limits.per_zone and in_zone >= limits.per_zone):
             continue
-        begun.append(node)
+        started.append(node)
         out.add(node)
         chosen.append(node)
     return tuple(chosen)
@@ -69,13 +68,13 @@ def startable(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Readiness:
-    """Since when a node has been seen Ready without a break, and in which boot. Begin with none seen."""
+    """Since when a node has been Ready without interruption, and in which boot."""
 
     since: dt.datetime | None = None
     boot_id: str = ""
 
     def seen(self, node: Node | None, now: dt.datetime) -> Readiness:
-        """After one more look. A node that is gone, not Ready, or in another boot begins anew."""
+        """Return the state after one more observation. A deleted, unready or rebooted node starts from zero."""
         ready = None if node is None else node.condition("Ready")
         if node is None or ready is None or ready.status != "True":
             return Readiness()
@@ -85,5 +84,5 @@ class Readiness:
         return Readiness(now, boot_id)
 
     def fit_at(self, min_ready: dt.timedelta) -> dt.datetime | None:
-        """When the node has been Ready for long enough, unless that changes; None while it is not Ready."""
+        """Return when the node will have been Ready for long enough; None while it is not Ready."""
         return None if self.since is None else self.since + min_ready

@@ -1,4 +1,4 @@
-"""A bus of our own, and a logind on it that does as it is told."""
+"""A private bus, with a logind that the test controls."""
 
 from __future__ import annotations
 

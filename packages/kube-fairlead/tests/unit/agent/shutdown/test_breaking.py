@@ -1,4 +1,4 @@
-"""What may go wrong beside a kill: disks, a second shutdown before the first is wound up, a kubelet nobody can stop."""
+"""Faults beside a kill: disks, a second shutdown before the first is finished, a kubelet that cannot be stopped."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ async def ends(here: NodeWorld) -> list[ClaimStatus]:
 
 
 @pytest.mark.parametrize(("boots", "first"), [(False, ClaimStatus.FAILED), (True, ClaimStatus.SUCCEEDED)])
-async def test_a_shutdown_before_the_last_is_wound_up_has_an_event_of_its_own(
+async def test_a_shutdown_before_the_last_one_is_finished_has_its_own_event(
     here: NodeWorld, boots: bool, first: ClaimStatus
 ) -> None:
     life = here.start()
     await here.clock.advance(1)
     here.machine.go_down()
     await here.wait(lambda: not here.machine.is_held)
-    life.swallow()  # from now on nobody can be told that it is over
+    life.swallow()  # from now on no write succeeds
     if boots:
         await life.kill()
         here.machine.reboot()
@@ -51,8 +51,8 @@ async def test_a_shutdown_before_the_last_is_wound_up_has_an_event_of_its_own(
     assert await ends(here) == [first, ClaimStatus.CLAIMED]
 
 
-async def test_killed_at_its_first_step_it_still_owes_what_the_last_one_owed(here: NodeWorld) -> None:
-    """The kubelet is stopped and a pod's end untold when the next shutdown begins, and that is killed at once."""
+async def test_an_agent_killed_at_its_first_step_keeps_unwritten_statuses(here: NodeWorld) -> None:
+    """The kubelet is stopped and a pod's status not written when the next shutdown begins, and the agent is killed."""
     here.owner = "auto"
     await here.pod("low", needs=1)
     life = here.start()
@@ -100,7 +100,7 @@ def fail(*_: Any, **__: Any) -> None:
     raise OSError(errno.EROFS, "Read-only file system")
 
 
-async def test_with_the_disk_lost_an_end_that_was_said_stays_said(here: NodeWorld) -> None:
+async def test_with_the_disk_lost_a_published_end_stays_published(here: NodeWorld) -> None:
     await here.pod("low", needs=1)
     agent = here.api.start_agent()
     here.beside(agent.agent)
@@ -166,7 +166,7 @@ async def test_a_pod_is_counted_once_however_often_the_agent_is_killed(here: Nod
 async def test_a_kubelet_that_cannot_be_stopped_does_not_keep_the_machine_up(
     here: NodeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It starts again whatever is ended; when the time is over that is nobody's business any more."""
+    """It restarts every ended pod; when the time is over, the agent does not terminate them again."""
     await here.pod("low", needs=0.5)
     end = here.machine.end
 
@@ -216,14 +216,14 @@ async def test_a_machine_that_turns_out_not_to_go_down_has_its_pods_left(here: N
     here.machine.preparing = None
     here.start()
     await here.clock.advance(0.1)
-    here.machine.words.put_nowait(False)
+    here.machine.announcements.put_nowait(False)
     await here.wait(lambda: not state_file(here).exists())
     assert here.machine.kubelet == "running"
     assert not (await here.node()).spec.unschedulable
 
 
 async def test_many_pods_wait_for_the_disk_once_each(here: NodeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That the API knows of one is written down with whatever comes next: forgotten, it is only told again."""
+    """A written status is noted on disk with the next change; if that is lost, the status is only written again."""
     for number in range(30):
         await here.pod(f"pod-{number}", needs=1 + number / 100)
     here.start()

@@ -169,7 +169,7 @@ async def test_signals_come_in_any_pieces_and_calls_are_refused(daemon: Daemon) 
         greeting = scope.start(daemon.greet(), name="greet")
         async with connected(daemon.address, RealClock()) as made:
             await greeting
-            hearing = scope.start(made.hear("path='/a'", "S", heard.append), name="hear")
+            hearing = scope.start(made.subscribe("path='/a'", "S", heard.append), name="hear")
             await daemon.reply(await daemon.next())
             await hearing
             for byte in signal + call:

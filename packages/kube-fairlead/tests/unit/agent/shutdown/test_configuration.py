@@ -36,7 +36,7 @@ def test_the_kubelets_own_file_will_do(tmp_path: pathlib.Path) -> None:
     assert kubelet_is_configured(path)
 
 
-def test_a_kubelets_file_that_cannot_be_read_is_said(
+def test_an_unreadable_kubelet_configuration_is_logged(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logs.configure(output="json")
@@ -55,7 +55,7 @@ def test_a_kubelets_file_that_cannot_be_read_is_said(
         ("maxPods: 110\n", "unknown field 'maxPods'"),
         ("[1]\n", "must be a mapping"),
         ("{", "is not valid YAML"),
-        ("kubeletUnit: 5\n", "kubeletUnit 5 must be a text"),
+        ("kubeletUnit: 5\n", "kubeletUnit 5 must be a string"),
         ("containerRuntimeEndpoint: tcp://1.2.3.4\n", "containerRuntimeEndpoint 'tcp://1.2.3.4' must be a unix socket"),
         ("shutdownGracePeriod: 1ms\n", "shutdownGracePeriod 1ms must be either zero or otherwise >= 1 sec"),
     ],
@@ -74,7 +74,7 @@ def test_a_kubelet_that_is_not_set_up_to_end_pods(tmp_path: pathlib.Path, text: 
     assert not kubelet_is_configured(tmp_path / "none")
 
 
-def test_where_things_are_on_windows(tmp_path: pathlib.Path) -> None:
+def test_defaults_on_windows(tmp_path: pathlib.Path) -> None:
     config = read_config(written(tmp_path, "shutdownGracePeriod: 30s\n"), system="win32")
     assert config.shutdown.budget_seconds == 30
     assert config.runtime_endpoint == r"\\.\pipe\containerd-containerd"

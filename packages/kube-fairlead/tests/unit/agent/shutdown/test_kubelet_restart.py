@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.agent.shutdown.world import Life, NodeWorld
 
 
-async def called_off(here: NodeWorld, refusals: int) -> Life:
+async def cancelled_shutdown(here: NodeWorld, refusals: int) -> Life:
     await here.pod("low", needs=10)
     life = here.start()
     await here.clock.advance(1)
@@ -18,13 +18,13 @@ async def called_off(here: NodeWorld, refusals: int) -> Life:
 
 
 async def test_it_is_started_until_it_runs(here: NodeWorld) -> None:
-    await called_off(here, 5)
+    await cancelled_shutdown(here, 5)
     await here.wait(lambda: not (here.folder / "shutdown-state.json").exists())
     assert here.machine.kubelet == "running"
 
 
-async def test_the_node_is_cleared_before_it_runs_and_another_process_goes_on_trying(here: NodeWorld) -> None:
-    life = await called_off(here, 1000)
+async def test_the_node_is_cleared_before_it_runs_and_a_restarted_agent_retries(here: NodeWorld) -> None:
+    life = await cancelled_shutdown(here, 1000)
     await here.clock.advance(5)
     assert not (await here.node()).spec.unschedulable
     assert (here.folder / "shutdown-state.json").exists()
@@ -37,9 +37,9 @@ async def test_the_node_is_cleared_before_it_runs_and_another_process_goes_on_tr
 
 async def test_a_shutdown_that_comes_before_it_runs_remembers_to_start_it(here: NodeWorld) -> None:
     here.owner = "auto"
-    await called_off(here, 1000)
+    await cancelled_shutdown(here, 1000)
     await here.clock.advance(5)
-    here.machine.kubelet_holds = True  # of this shutdown it is the owner, as far as anybody can see
+    here.machine.kubelet_holds = True  # the kubelet appears to be the owner of this shutdown
     here.machine.go_down()
     await here.clock.advance(1)
     here.machine.kubelet_refuses = 0
@@ -77,7 +77,7 @@ async def test_one_that_closes_its_new_lock_is_restarted(here: NodeWorld) -> Non
     assert life.interruptions[-1] == ""
 
 
-async def test_one_that_gives_one_lock_back_and_takes_the_next_is_left_alone(here: NodeWorld) -> None:
+async def test_a_kubelet_that_replaces_its_lock_is_not_restarted(here: NodeWorld) -> None:
     await ended_by_the_kubelet(here)
     end_all(here)
     here.machine.kubelet_holds = False
@@ -87,7 +87,7 @@ async def test_one_that_gives_one_lock_back_and_takes_the_next_is_left_alone(her
     assert here.machine.log == []
 
 
-async def test_one_whose_pods_go_on_is_not_watched_for_ever(here: NodeWorld) -> None:
+async def test_a_kubelet_whose_pods_continue_is_not_watched_forever(here: NodeWorld) -> None:
     life = await ended_by_the_kubelet(here)
     await here.clock.advance(2)
     assert life.interruptions[-1] == "", "meanwhile the node has its other work again"

@@ -25,7 +25,7 @@ async def test_a_kubelet_that_ends_its_pods_is_left_to_it(here: NodeWorld) -> No
 
 
 async def test_a_kubelet_whose_own_time_is_longer_is_left_to_its_pods(here: NodeWorld) -> None:
-    """It still holds the machine up when the agent's time is over: nobody is killed under its hands."""
+    """It still holds its lock when the agent's time is over: the agent kills no pod that it terminates."""
     here.owner = "auto"
     here.machine.kubelet_holds = True
     await here.pod("low", needs=60)

@@ -21,14 +21,14 @@ def manager(short_path: pathlib.Path) -> socket.socket:
 def test_the_lock_is_sent_to_the_service_manager_and_removed_there(
     manager: socket.socket, short_path: pathlib.Path
 ) -> None:
-    keeper = find_lock_store(Environment({"NOTIFY_SOCKET": str(short_path / "notify")}), process_id=1)
+    lock_store = find_lock_store(Environment({"NOTIFY_SOCKET": str(short_path / "notify")}), process_id=1)
     reading, writing = os.pipe()
-    keeper.keep(writing)
+    lock_store.store(writing)
     data, descriptors, _, _ = socket.recv_fds(manager, 1000, 4)
     assert data == b"FDSTORE=1\nFDNAME=fairlead-shutdown-lock\nFDPOLL=0"
     os.write(descriptors[0], b"x")
     assert os.read(reading, 1) == b"x"
-    keeper.drop()
+    lock_store.remove()
     data, none, _, _ = socket.recv_fds(manager, 1000, 4)
     assert (data, none) == (b"FDSTOREREMOVE=1\nFDNAME=fairlead-shutdown-lock", [])
     for descriptor in (reading, writing, *descriptors):
@@ -45,16 +45,16 @@ def test_the_lock_is_sent_to_the_service_manager_and_removed_there(
     ],
 )
 def test_what_is_not_ours_is_not_recalled(variables: dict[str, str], recalled: int | None) -> None:
-    assert SystemdFdStore(Environment(variables), process_id=7).recall() is recalled
+    assert SystemdFdStore(Environment(variables), process_id=7).take() is recalled
 
 
-def test_without_a_service_manager_nobody_keeps_it() -> None:
-    keeper = find_lock_store(Environment({}), process_id=1)
-    assert isinstance(keeper, NoLockStore)
-    assert keeper.recall() is None
-    keeper.keep(0)
-    keeper.drop()
+def test_without_a_service_manager_the_lock_is_not_stored() -> None:
+    lock_store = find_lock_store(Environment({}), process_id=1)
+    assert isinstance(lock_store, NoLockStore)
+    assert lock_store.take() is None
+    lock_store.store(0)
+    lock_store.remove()
 
 
 def test_a_manager_that_does_not_listen_does_no_harm(short_path: pathlib.Path) -> None:
-    find_lock_store(Environment({"NOTIFY_SOCKET": str(short_path / "nobody")}), process_id=1).drop()
+    find_lock_store(Environment({"NOTIFY_SOCKET": str(short_path / "nobody")}), process_id=1).remove()

@@ -20,17 +20,17 @@ import os, signal, sys, time
 from kube_fairlead.agent.shutdown.lock_store import find_lock_store
 from kube_fairlead.base.environment import Environment
 fifo, how = sys.argv[1:]
-keeper = find_lock_store(Environment.of_process(), process_id=os.getpid())
-lock = keeper.recall()
+lock_store = find_lock_store(Environment.of_process(), process_id=os.getpid())
+lock = lock_store.take()
 if lock is None:
     lock = os.open(fifo, os.O_WRONLY)
-    keeper.keep(lock)
+    lock_store.store(lock)
     os.write(lock, b"taken ")
     if how == "waits":
         time.sleep(600)
     os.kill(os.getpid(), signal.SIGKILL)
 os.write(lock, b"recalled ")
-keeper.drop()
+lock_store.remove()
 os.close(lock)
 if how == "stays":
     time.sleep(600)
@@ -62,13 +62,11 @@ async def heard(fifo: int, words: bytes) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_lock_outlives_the_agent_that_is_killed_and_comes_back_to_the_next(
-    short_path: pathlib.Path, fifo: int
-) -> None:
+async def test_a_lock_survives_a_killed_agent_and_is_passed_to_the_next(short_path: pathlib.Path, fifo: int) -> None:
     async with asyncio.timeout(60):
         assert await a_holder(short_path, "dies").run() == 7
     assert os.read(fifo, 100) == b"taken recalled "
-    assert os.read(fifo, 100) == b"", "nobody holds it now"
+    assert os.read(fifo, 100) == b"", "no process holds it now"
     assert not (short_path / "run" / "s").exists()
 
 
@@ -96,7 +94,7 @@ async def test_asked_to_stop_it_stops_its_agent(short_path: pathlib.Path, fifo: 
     async with asyncio.timeout(60):
         with pytest.raises(asyncio.CancelledError):
             await running
-    assert os.read(fifo, 100) == b"", "nobody holds it now"
+    assert os.read(fifo, 100) == b"", "no process holds it now"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ async def three_groups(here: NodeWorld) -> None:
     await here.pod("critical", CRITICAL, 4, needs=99)
 
 
-async def test_pods_end_in_groups_and_the_machine_goes_when_the_last_is_told_of(here: NodeWorld) -> None:
+async def test_pods_end_in_groups_and_the_shutdown_is_released_after_the_last_status(here: NodeWorld) -> None:
     await three_groups(here)
     life = here.start()
     await here.clock.advance(1)
@@ -68,8 +68,10 @@ async def test_events_have_the_kubelets_reason(here: NodeWorld) -> None:
     here.machine.go_down()
     await here.wait(lambda: not here.machine.is_held)
     await here.clock.advance(1)
-    told = await here.api.admin.of(Event).list()
-    assert ("Shutdown", "Shutdown manager detected shutdown event") in [(one.reason, one.message) for one in told.items]
+    recorded = await here.api.admin.of(Event).list()
+    assert ("Shutdown", "Shutdown manager detected shutdown event") in [
+        (one.reason, one.message) for one in recorded.items
+    ]
 
 
 @pytest.mark.parametrize("moment", [0.5, 1.5, 3.5, 6.0, 8.5, 11.9])
@@ -110,7 +112,7 @@ async def test_time_that_passed_without_an_agent_counts(here: NodeWorld) -> None
     assert float(exit_line.split(" ")[0]) == pytest.approx(20, abs=0.2)
 
 
-async def test_with_the_api_out_of_reach_pods_end_all_the_same_and_it_is_told_later(here: NodeWorld) -> None:
+async def test_without_the_api_server_pods_end_and_their_status_is_written_later(here: NodeWorld) -> None:
     await three_groups(here)
     life = here.start()
     await here.clock.advance(1)
@@ -161,7 +163,7 @@ async def test_with_the_disk_lost_the_api_remembers(here: NodeWorld) -> None:
     assert len((await here.api.events.list()).items) == 1
 
 
-async def test_a_shutdown_that_nobody_was_there_to_hear_is_begun(here: NodeWorld) -> None:
+async def test_a_shutdown_that_was_announced_without_an_agent_is_begun(here: NodeWorld) -> None:
     await here.pod("low", needs=3)
     here.machine.preparing = True
     here.start()
@@ -170,7 +172,7 @@ async def test_a_shutdown_that_nobody_was_there_to_hear_is_begun(here: NodeWorld
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_a_shutdown_that_is_called_off_is_taken_back(here: NodeWorld, restarts: bool) -> None:
+async def test_a_cancelled_shutdown_is_reverted(here: NodeWorld, restarts: bool) -> None:
     await three_groups(here)
     life = here.start()
     await here.clock.advance(1)
@@ -193,7 +195,7 @@ async def test_a_shutdown_that_is_called_off_is_taken_back(here: NodeWorld, rest
     assert conditions["GracefulNodeShutdownInProgress"] == ("False", "ShutdownCancelled")
     event = await here.event()
     assert event is not None
-    assert (event.claim_status, event.status.message) == (ClaimStatus.FAILED, "the shutdown of the node was called off")
+    assert (event.claim_status, event.status.message) == (ClaimStatus.FAILED, "the shutdown of the node was cancelled")
     assert life.interruptions[-1] == ""
     here.machine.go_down()
     await here.wait(lambda: not here.machine.is_held)
@@ -232,7 +234,7 @@ async def test_after_the_reboot_what_is_stale_is_cleared_and_reported(here: Node
     assert event.claim_status is ClaimStatus.SUCCEEDED
     await here.clock.advance(2)
     notes = [one.message for one in (await here.api.admin.of(Event).list()).items]
-    assert any("all pods had had their turn: 2 ended, 1 killed" in note for note in notes)
+    assert any("pod termination finished: 2 ended, 1 killed" in note for note in notes)
 
 
 async def test_the_api_out_of_reach_at_the_start_is_asked_when_it_is_back(here: NodeWorld) -> None:
@@ -315,7 +317,7 @@ async def test_traffic_that_does_not_leave_is_waited_for_only_in_time_that_the_p
     assert "DisruptionTarget" in [one.type for one in seen.status.conditions]
 
 
-async def test_a_pod_that_arrives_is_refused_in_the_kubelets_words(here: NodeWorld) -> None:
+async def test_a_pod_that_arrives_is_rejected_with_the_kubelets_message(here: NodeWorld) -> None:
     await here.pod("low", needs=10)
     here.start()
     await here.clock.advance(1)
@@ -351,17 +353,22 @@ async def test_a_machine_that_may_not_wait_is_an_event(here: NodeWorld) -> None:
     here.start()
     await here.clock.advance(2)
 
-    async def told() -> list[tuple[str, str, str]]:
+    async def recorded() -> list[tuple[str, str, str]]:
         events = (await here.api.admin.of(Event).list()).items
         return [(one.type, one.reason, one.message) for one in events if one.reason.startswith("Graceful")]
 
     note = (
-        "The machine may not wait for its pods: the preshutdown timeout cannot be raised to 45000 ms: Access is denied."
+        "The node may shut down before its pods end: "
+        "the preshutdown timeout cannot be raised to 45000 ms: Access is denied."
     )
-    assert await told() == [("Warning", "GracefulShutdownAtRisk", note)]
+    assert await recorded() == [("Warning", "GracefulShutdownAtRisk", note)]
     here.machine.problem = ""
     await here.clock.advance(10)
-    assert min(await told()) == ("Normal", "GracefulShutdownReady", "The machine waits for its pods")
+    assert min(await recorded()) == (
+        "Normal",
+        "GracefulShutdownReady",
+        "The node waits for its pods before it shuts down",
+    )
 
 
 async def test_a_pod_that_does_not_end_even_when_killed_does_not_hold_the_others_up(here: NodeWorld) -> None:
@@ -415,7 +422,7 @@ async def test_a_node_whose_pods_have_ended_does_not_go_back_to_ending_them(here
     assert here.api.reasons == reasons == ["shutdown-drain-started", "shutdown-drain-complete"]
 
 
-async def test_a_pod_that_ended_while_nobody_was_there_is_told_of_too(here: NodeWorld) -> None:
+async def test_a_pod_that_ended_without_an_agent_gets_its_status_too(here: NodeWorld) -> None:
     ending = await here.pod("low", needs=3)
     await here.pod("moves", owner="ReplicaSet", needs=3)
     await here.pod("critical", CRITICAL, needs=1)

@@ -65,7 +65,7 @@ async def test_pods_that_use_up_their_groups_time_have_their_last_status_in_the_
     here.machine.go_down()
     await here.wait(lambda: not here.machine.is_held)
     asked = [line for line in here.machine.log if "TERM" in line]
-    # Every group begins when its time comes and has all of it: whoever outlives his group takes nothing from the next.
+    # Every group begins in time and has its full period: a pod that exceeds its group does not shorten the next.
     assert asked == ["0 TERM also-low 20", "0 TERM low 20", "20 TERM middle 10", "30 TERM critical 10"]
     assert {await here.status(name) for name in names} == {"Failed Terminated"}
     for name in names:
@@ -125,7 +125,10 @@ async def test_a_pod_that_no_signal_ends_is_on_disk_and_its_account_is_finished_
     # It may run still: the API does not say that it has ended.
     assert await here.status("stuck") == "Running"
     (unseen,) = on_disk(here).unseen
-    assert (unseen.uid, unseen.problem) == (stuck.uid, "it was killed when its time was over, and has not ended")
+    assert (unseen.uid, unseen.problem) == (
+        stuck.uid,
+        "it was killed when its grace period was over, and has not ended",
+    )
     assert on_disk(here).outcomes == {"abandoned": 1, "ended": 1}
     await reboot(here)
     assert await here.status("stuck") == "Failed Terminated"
@@ -133,10 +136,10 @@ async def test_a_pod_that_no_signal_ends_is_on_disk_and_its_account_is_finished_
     assert container.state.terminated is not None
     assert container.state.terminated.reason == "ContainerStatusUnknown"
     assert "It was asked to end at 20" in container.state.terminated.message
-    assert "it was killed when its time was over, and has not ended" in container.state.terminated.message
+    assert "it was killed when its grace period was over, and has not ended" in container.state.terminated.message
     await here.clock.advance(2)
     notes = [one.message for one in (await here.api.admin.of(Event).list()).items]
-    assert any("1 abandoned, 1 ended; not seen to end: default/stuck" in note for note in notes), notes
+    assert any("1 abandoned, 1 ended; end not observed: default/stuck" in note for note in notes), notes
 
 
 async def test_a_machine_that_loses_power_in_the_middle_has_its_pods_on_disk(here: NodeWorld) -> None:
@@ -153,7 +156,7 @@ async def test_a_machine_that_loses_power_in_the_middle_has_its_pods_on_disk(her
     assert await here.status("waits") == "Running"  # never asked: the kubelet starts it again
     (container,) = (await the_pod(here, "low")).status.container_statuses
     assert container.state.terminated is not None
-    assert "the node went down before the agent saw it end" in container.state.terminated.message
+    assert "the node shut down before the agent observed its end" in container.state.terminated.message
 
 
 async def test_what_the_runtime_knows_after_the_boot_is_part_of_the_account(
@@ -202,7 +205,7 @@ async def test_a_pod_that_runs_again_after_the_boot_keeps_its_status(here: NodeW
     assert await here.status("low") == "Running"
 
 
-async def test_a_shutdown_that_is_called_off_leaves_a_pod_that_still_runs_to_the_kubelet(here: NodeWorld) -> None:
+async def test_a_cancelled_shutdown_leaves_a_running_pod_to_the_kubelet(here: NodeWorld) -> None:
     await here.pod("low", needs=15)
     here.start()
     await here.clock.advance(1)
@@ -213,7 +216,7 @@ async def test_a_shutdown_that_is_called_off_leaves_a_pod_that_still_runs_to_the
     assert await here.status("low") == "Running"
 
 
-async def test_an_agent_that_is_killed_and_comes_back_late_finds_who_was_asked(here: NodeWorld) -> None:
+async def test_an_agent_that_restarts_late_finds_the_terminating_pods(here: NodeWorld) -> None:
     """The pod is gone from the API's list of pods by then; the runtime says how it ended."""
     made = await here.pod("low", needs=99)
     life = here.start()

@@ -66,7 +66,7 @@ async def test_an_api_known_to_be_out_of_reach_is_not_waited_for_at_all(here: No
     assert asked["middle"] == ended["low"]
 
 
-async def test_an_api_that_is_back_is_told_first_again(here: NodeWorld) -> None:
+async def test_a_returned_api_server_is_informed_first_again(here: NodeWorld) -> None:
     await here.pod("low", needs=6)
     await here.pod("middle", 1000, needs=5)
     life = here.start()
@@ -77,7 +77,7 @@ async def test_an_api_that_is_back_is_told_first_again(here: NodeWorld) -> None:
     life.transport.is_down = False
     await here.clock.advance(5)
     assert await here.status("low") == "Succeeded"
-    seen = [pod for pod in life.keeper.cache.current.values() if pod.name == "middle"]
+    seen = [pod for pod in life.manager.cache.current.values() if pod.name == "middle"]
     assert [one.status for one in seen[0].status.conditions if one.type == "DisruptionTarget"] == ["True"]
     await here.wait(lambda: not here.machine.is_held)
 
@@ -100,7 +100,7 @@ async def test_what_follows_the_last_group_has_one_deadline_together(
     assert 40 <= released <= here.machine.needed_seconds
 
 
-async def test_pods_that_a_kubelet_owes_are_asked_for_together(
+async def test_unreported_pods_of_a_kubelet_are_queried_together(
     here: NodeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A runtime that takes half a second for each answer leaves no time to ask for one after the other."""
@@ -128,7 +128,7 @@ async def test_pods_that_a_kubelet_owes_are_asked_for_together(
 
 
 @pytest.mark.parametrize("conflicts", [1, 2, 3])
-async def test_a_conflict_is_no_reason_to_leave_a_status_untold(here: NodeWorld, conflicts: int) -> None:
+async def test_a_status_is_written_after_a_conflict(here: NodeWorld, conflicts: int) -> None:
     """The announcement, the last status, or one after the other: each is written once more."""
     await here.pod("low", needs=3)
     life = here.start()
@@ -193,7 +193,7 @@ async def test_a_runtime_that_is_away_when_a_pods_time_is_over_is_asked_again(
     assert here.clock.monotonic() - here.machine.began <= 45
 
 
-async def test_what_is_heard_of_a_pod_at_the_last_moment_counts(here: NodeWorld) -> None:
+async def test_a_late_update_of_the_pod_cache_counts(here: NodeWorld) -> None:
     """Its group was made up before, and is announced: the API takes its time."""
     late = await here.pod("late", grace=5, needs=99)
     container = here.machine.containers[late.uid]
@@ -201,10 +201,10 @@ async def test_what_is_heard_of_a_pod_at_the_last_moment_counts(here: NodeWorld)
     await here.pod("low", needs=1)
     life = here.start()
     await here.clock.advance(1)
-    heard = life.keeper.cache._pods.pop(late.uid)
+    heard = life.manager.cache._pods.pop(late.uid)
     life.swallow()
     here.machine.go_down()
     await here.clock.advance(1)
-    life.keeper.cache._pods[late.uid] = heard
+    life.manager.cache._pods[late.uid] = heard
     await here.wait(lambda: not here.machine.is_held)
     assert "2 TERM late 5" in here.machine.log

@@ -20,12 +20,12 @@ class Site:
         self.order = FakeRegistry(order)
         self.service = Service(self.calls, RealClock())
         self.clock = VirtualClock()
-        self.ear = PreshutdownListener(
+        self.listener = PreshutdownListener(
             self.service, self.manager, self.order, self.clock, kubelet="kubelet", kubelet_owns=kubelet_owns
         )
 
     def goes_down(self) -> bool:
-        return bool(self.ear.preparing)
+        return bool(self.listener.preparing)
 
     @contextlib.asynccontextmanager
     async def listening(self, needed_seconds: float) -> AsyncIterator[None]:
@@ -33,7 +33,7 @@ class Site:
         ready, done = asyncio.Event(), asyncio.Event()
 
         async def work() -> None:
-            async with self.ear.running(needed_seconds):
+            async with self.listener.running(needed_seconds):
                 ready.set()
                 await done.wait()
 
@@ -66,21 +66,21 @@ async def test_the_timeout_is_raised_when_it_is_too_short(
     async with site.listening(needed):
         assert site.manager.timeout_ms == left_ms
         assert [line for line in site.manager.log if line.startswith("change")] == changes
-        assert site.ear.problem == ""
+        assert site.listener.problem == ""
 
 
 async def test_a_timeout_that_stays_too_short_is_an_error_and_the_feature_works_with_what_there_is() -> None:
     site = Site([])
     site.manager.timeout_max_ms = 20_000
     async with site.listening(32):
-        assert site.ear.problem == "the machine waits 20000 ms for the service and pods may need 32000 ms"
+        assert site.listener.problem == "Windows waits 20000 ms for the service and pods may need 32000 ms"
         assert [line for line in site.manager.log if "agent" in line][:3] == [
             "query agent",
             "change agent 32000",
             "query agent",
         ]
         site.calls.control(Control.PRESHUTDOWN)
-        assert await site.ear.next_word() is True
+        assert await site.listener.next_announcement() is True
 
 
 @pytest.mark.parametrize("step", ["query", "change"])
@@ -88,8 +88,8 @@ async def test_a_manager_that_refuses_is_an_error(step: str) -> None:
     site = Site([])
     site.manager.refuses = {step}
     async with site.listening(32):
-        assert "cannot be raised to 32000 ms" in site.ear.problem
-        assert "Access is denied." in site.ear.problem
+        assert "cannot be raised to 32000 ms" in site.listener.problem
+        assert "Access is denied." in site.listener.problem
 
 
 async def test_it_takes_its_place_before_what_it_needs() -> None:
@@ -139,10 +139,10 @@ async def test_a_timeout_that_could_not_be_raised_is_tried_again() -> None:
     site = Site([])
     site.manager.refuses = {"change"}
     async with site.listening(32):
-        assert "cannot be raised to 32000 ms" in site.ear.problem
+        assert "cannot be raised to 32000 ms" in site.listener.problem
         site.manager.refuses = set()
         await site.clock.advance(61)
-        await until(lambda: not site.ear.problem)
+        await until(lambda: not site.listener.problem)
         assert site.manager.timeout_ms == 32_000
 
 
@@ -151,11 +151,11 @@ async def test_without_a_place_the_feature_is_on_all_the_same(why: str, caplog: 
     site = Site(None if why == "missing" else [])
     site.order.refusal = why
     async with site.listening(32):
-        assert "services that are needed may stop first" in caplog.text
-        assert site.ear.problem == ""
+        assert "required services may stop before the agent" in caplog.text
+        assert site.listener.problem == ""
         assert site.manager.timeout_ms == 32_000
         site.calls.control(Control.PRESHUTDOWN)
-        assert await site.ear.next_word() is True
+        assert await site.listener.next_announcement() is True
 
 
 async def test_changed_settings_are_looked_at_again() -> None:
@@ -166,20 +166,20 @@ async def test_changed_settings_are_looked_at_again() -> None:
         async with asyncio.timeout(60):
             while site.manager.timeout_ms != 32_000:  # noqa: ASYNC110 - a thread changes it
                 await asyncio.sleep(0.001)
-        assert site.ear.problem == ""
+        assert site.listener.problem == ""
 
 
-async def test_it_hears_the_notice_and_lets_the_machine_go_when_all_is_done() -> None:
+async def test_it_receives_the_notification_and_releases_the_shutdown() -> None:
     site = Site([])
     async with site.listening(1):
         assert not site.goes_down()
-        await site.ear.release()  # nothing is held up
+        await site.listener.release()  # nothing is held up
         assert site.calls.last() is ServiceState.RUNNING
         site.calls.control(Control.PRESHUTDOWN)
-        assert await site.ear.next_word() is True
+        assert await site.listener.next_announcement() is True
         assert site.goes_down()
         assert site.calls.last() is ServiceState.STOP_PENDING
-        await site.ear.release()
+        await site.listener.release()
         assert site.calls.last() is ServiceState.STOPPED
-        await site.ear.release()
+        await site.listener.release()
     assert site.calls.states.count(ServiceState.STOPPED) == 1

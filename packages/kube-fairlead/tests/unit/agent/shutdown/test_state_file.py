@@ -7,8 +7,8 @@ import pytest
 
 from kube_fairlead.agent.shutdown.state_file import EndedPod, ShutdownState, StateFile
 from kube_fairlead.lifecycle.shutdown_config import Period
-from kube_fairlead.lifecycle.shutdown_plan import Stage
-from kube_fairlead.lifecycle.shutdown_recovery import Witness
+from kube_fairlead.lifecycle.shutdown_plan import ActiveGroup
+from kube_fairlead.lifecycle.shutdown_recovery import ShutdownEvidence
 from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
 
 START = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
@@ -18,7 +18,7 @@ STATE = ShutdownState(
     start_monotonic=1000.5,
     owner="agent",
     periods=(Period(0, 20), Period(2000000000, 10)),
-    stage=Stage(0, 20, 0.25, 20.0),
+    stage=ActiveGroup(0, 20, 0.25, 20.0),
     ended=(EndedPod(uid="u", namespace="n", name="p", containers={"c": ContainerEnd(137, START)}),),
     outcomes={"ended": 1},
 )
@@ -69,4 +69,4 @@ def test_time_since_the_beginning_is_the_machines_own_where_it_can_be(
 
 
 def test_it_is_a_witness() -> None:
-    assert STATE.witness() == Witness(START, "b", complete=False)
+    assert STATE.evidence() == ShutdownEvidence(START, "b", complete=False)

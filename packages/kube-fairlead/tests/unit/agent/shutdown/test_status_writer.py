@@ -69,9 +69,7 @@ def test_whose_cordon_it_is(cordoned_by: str, ours: bool) -> None:
 
 
 @pytest.mark.parametrize("subresource", ["/status", ""])
-async def test_what_was_on_its_way_when_the_shutdown_was_called_off_comes_too_late(
-    here: NodeWorld, subresource: str
-) -> None:
+async def test_a_write_that_was_sent_before_the_cancellation_is_rejected(here: NodeWorld, subresource: str) -> None:
     """The agent gave the request up; a busy server stores what it has received, later."""
     before = await here.node()
     life = here.start()

@@ -48,6 +48,6 @@ async def test_one_that_holds_a_lock_ends_pods_itself(bus: str, logind: FakeLogi
     assert not await kubelet.ends_pods()
 
 
-async def test_without_a_bus_that_is_said() -> None:
+async def test_a_missing_bus_is_an_error() -> None:
     with pytest.raises(RuntimeFailed, match="cannot reach the system bus"):
         await SystemdKubelet(RealClock(), bus_address="unix:path=/nowhere").ends_pods()

@@ -196,7 +196,7 @@ async def test_an_event_that_is_deleted_before_its_claim_is_requested_again(here
     assert here.api.seen(shutdown) == ["Pending", "gone", "Pending", "Claimed"]
 
 
-async def test_a_shutdown_that_is_called_off_lets_the_waiting_go_on(here: NodeWorld) -> None:
+async def test_after_a_cancelled_shutdown_waiting_events_continue(here: NodeWorld) -> None:
     agent = here.api.start_agent()
     here.beside(agent.agent)
     here.start()
@@ -211,7 +211,7 @@ async def test_a_shutdown_that_is_called_off_lets_the_waiting_go_on(here: NodeWo
     assert "Succeeded" in here.api.seen("later")
 
 
-async def test_the_end_is_told_although_the_event_cannot_be_claimed(here: NodeWorld) -> None:
+async def test_the_end_is_published_although_the_event_cannot_be_claimed(here: NodeWorld) -> None:
     here.api.start_agent(identity="twin")
     await here.clock.advance(1)
     here.start()
@@ -222,7 +222,7 @@ async def test_the_end_is_told_although_the_event_cannot_be_claimed(here: NodeWo
     assert not (await here.api.events.list()).items
 
 
-async def test_nothing_that_was_under_way_is_said_over_it(here: NodeWorld) -> None:
+async def test_no_pending_write_overwrites_the_shutdown(here: NodeWorld) -> None:
     """What the engine decided from an older node must not replace what the shutdown says (invariant 10)."""
     await here.pod("low", needs=10)
     agent = here.api.start_agent()

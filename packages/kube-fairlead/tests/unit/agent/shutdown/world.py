@@ -1,4 +1,4 @@
-"""A node that can be told to go down: an API server in process, containers that outlive agents, on virtual time."""
+"""A node that the test shuts down: an API server in process, containers that outlive agents, on virtual time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kube_fairlead.agent.agent import Agent, AgentOptions
 from kube_fairlead.agent.shutdown.event_recorder import ShutdownEventRecorder
 from kube_fairlead.agent.shutdown.manager import ShutdownDependencies, ShutdownManager, ShutdownOptions
 from kube_fairlead.agent.shutdown.pod_runtime import OnExit, RunningPod, RuntimeFailed
-from kube_fairlead.agent.shutdown.state_file import Machine
+from kube_fairlead.agent.shutdown.state_file import Boot
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node, Pod
@@ -42,9 +42,9 @@ class Machinery:
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
         self.began = clock.monotonic()
-        self.boot = Machine("boot-1", clock.now())
+        self.boot = Boot("boot-1", clock.now())
         self.preparing: bool | None = False
-        self.words: asyncio.Queue[bool] = asyncio.Queue()
+        self.announcements: asyncio.Queue[bool] = asyncio.Queue()
         self.is_held = True
         self.containers: dict[str, Container] = {}
         self.log: list[str] = []
@@ -62,18 +62,18 @@ class Machinery:
     def go_down(self) -> None:
         self.began = self.clock.monotonic()
         self.preparing = True
-        self.words.put_nowait(True)
+        self.announcements.put_nowait(True)
 
     def call_off(self) -> None:
         self.preparing = False
         self.is_held = True
-        self.words.put_nowait(False)
+        self.announcements.put_nowait(False)
 
     def reboot(self) -> None:
         self.preparing = False
         self.is_held = True
-        self.words = asyncio.Queue()
-        self.boot = Machine("boot-2", self.clock.now())
+        self.announcements = asyncio.Queue()
+        self.boot = Boot("boot-2", self.clock.now())
         self.kubelet = "running"
         self.containers.clear()
 
@@ -84,8 +84,8 @@ class Machinery:
         self.needed_seconds = needed_seconds
         yield
 
-    async def next_word(self) -> bool:
-        return await self.words.get()
+    async def next_announcement(self) -> bool:
+        return await self.announcements.get()
 
     async def release(self) -> None:
         self.is_held = False
@@ -152,13 +152,13 @@ class Container:
     given: float | None = None
 
 
-class Ear:
+class FakeListener:
     """The machine's ear; its `running` is another thing than the runtime's."""
 
     def __init__(self, machine: Machinery) -> None:
         self._machine = machine
         self.running = machine.running_ear
-        self.next_word = machine.next_word
+        self.next_announcement = machine.next_announcement
         self.release = machine.release
 
     @property
@@ -172,9 +172,9 @@ class Ear:
 
 @dataclasses.dataclass(eq=False)
 class Life:
-    """One life of a keeper."""
+    """One life of a manager."""
 
-    keeper: ShutdownManager
+    manager: ShutdownManager
     transport: Mortal
     task: asyncio.Task[None]
     metrics: PrometheusMetrics
@@ -186,7 +186,7 @@ class Life:
         async def send(request: Request) -> Response:
             del request
             await asyncio.Event().wait()
-            raise AssertionError("nobody sets it")
+            raise AssertionError("no test sets it")
 
         self.transport.send = send  # type: ignore[method-assign]  # a server that swallows
 
@@ -204,7 +204,7 @@ class Life:
         self.transport.send = lose  # type: ignore[method-assign]  # a connection that breaks
 
     def conflict(self, method: str, path: str) -> None:
-        """The next such request meets somebody else's write."""
+        """The next such request conflicts with another client's write."""
         send, left = self.transport.send, [True]
 
         async def meet(request: Request) -> Response:
@@ -320,7 +320,7 @@ class NodeWorld:
             give_precedence(precedence)
 
         agent.give_precedence = noted  # type: ignore[method-assign]  # the test looks on
-        keeper = ShutdownManager(
+        manager = ShutdownManager(
             client,
             ShutdownOptions(
                 node_name=NODE,
@@ -331,17 +331,17 @@ class NodeWorld:
                 own_pods=self.own_pods,
             ),
             ShutdownDependencies(
-                listener=Ear(self.machine),
+                listener=FakeListener(self.machine),
                 runtime=self.machine,
                 kubelet=self.machine,
-                machine=self.machine.boot,
+                boot=self.machine.boot,
                 agent=agent,
             ),
             ShutdownEventRecorder(recorder, metrics),
         )
         own = None if self.agent is not None else agent
-        task = self.api.scope.start(_alive(keeper, recorder, own), name=f"keeper-{len(self.lives)}")
-        self.lives.append(Life(keeper, transport, task, metrics, interruptions))
+        task = self.api.scope.start(_alive(manager, recorder, own), name=f"manager-{len(self.lives)}")
+        self.lives.append(Life(manager, transport, task, metrics, interruptions))
         return self.lives[-1]
 
     async def status(self, name: str) -> str:
@@ -373,12 +373,12 @@ class NodeWorld:
             passed += step
 
 
-async def _alive(keeper: ShutdownManager, recorder: EventRecorder, agent: Agent | None) -> None:
+async def _alive(manager: ShutdownManager, recorder: EventRecorder, agent: Agent | None) -> None:
     with contextlib.suppress(errors.ClientError):
         async with recorder.running(), tasks.TaskScope("process", on_exit=tasks.OnExit.CANCEL) as scope:
             if agent is not None:
                 scope.start(agent.run(), name="agent")
-            await keeper.run()
+            await manager.run()
 
 
 @contextlib.asynccontextmanager

@@ -56,7 +56,7 @@ class FakeCalls:
 
 
 class FakeManager:
-    """What anybody can ask the manager."""
+    """The queries of the service control manager."""
 
     def __init__(self) -> None:
         self.timeout_ms = 10_000
@@ -130,7 +130,7 @@ class FakeRegistry:
 
     def dependencies(self, service: str) -> list[str]:
         if self.refusal == "dependencies":
-            raise PermissionError(f"nobody reads what {service} needs")
+            raise PermissionError(f"the dependencies of {service} cannot be read")
         return self.needs
 
 

@@ -25,13 +25,13 @@ STOP_PENDING, STOPPED = ServiceState.STOP_PENDING, ServiceState.STOPPED
 PENDING = {START_PENDING, STOP_PENDING}
 
 
-def a_service(state: ServiceState, *, hears_preshutdown: bool = True, is_attached: bool = False) -> ServiceModel:
-    model = ServiceModel(hears_preshutdown=hears_preshutdown)
+def a_service(state: ServiceState, *, accepts_preshutdown: bool = True, is_attached: bool = False) -> ServiceModel:
+    model = ServiceModel(accepts_preshutdown=accepts_preshutdown)
     model.is_attached = is_attached
     if state is not START_PENDING:
         model.started()
     if state is STOP_PENDING:
-        model.heard(Control.STOP)
+        model.handle(Control.STOP)
     if state is STOPPED:
         model.finished()
     assert model.status.state is state
@@ -43,7 +43,7 @@ def test_a_service_from_its_start_to_its_end() -> None:
     seen = [model.status]
     model.started()
     seen.append(model.status)
-    model.heard(Control.STOP)
+    model.handle(Control.STOP)
     seen.append(model.status)
     for _ in range(3):
         assert model.progressed()
@@ -60,19 +60,19 @@ def test_a_service_from_its_start_to_its_end() -> None:
 
 @pytest.mark.parametrize(("hears", "notice"), [(True, Accept.PRESHUTDOWN), (False, Accept.SHUTDOWN)])
 def test_it_asks_for_one_notice_of_a_shutdown_only(hears: bool, notice: Accept) -> None:
-    model = a_service(RUNNING, hears_preshutdown=hears)
+    model = a_service(RUNNING, accepts_preshutdown=hears)
     assert model.status.accepts == Accept.STOP | Accept.PARAMCHANGE | notice
 
 
 @pytest.mark.parametrize("is_attached", [True, False])
-@pytest.mark.parametrize("hears_preshutdown", [True, False])
+@pytest.mark.parametrize("accepts_preshutdown", [True, False])
 @pytest.mark.parametrize("state", list(ServiceState))
-def test_every_control_in_every_state(state: ServiceState, hears_preshutdown: bool, is_attached: bool) -> None:
+def test_every_control_in_every_state(state: ServiceState, accepts_preshutdown: bool, is_attached: bool) -> None:
     for control in range(256):
-        model = a_service(state, hears_preshutdown=hears_preshutdown, is_attached=is_attached)
+        model = a_service(state, accepts_preshutdown=accepts_preshutdown, is_attached=is_attached)
         before = model.status
-        answer, effect = model.heard(control)
-        notice = Control.PRESHUTDOWN if hears_preshutdown else Control.SHUTDOWN
+        answer, effect = model.handle(control)
+        notice = Control.PRESHUTDOWN if accepts_preshutdown else Control.SHUTDOWN
         if control == Control.INTERROGATE:
             assert (answer, effect, model.status) == (Answer.DONE, Effect.NOTHING, before)
         elif control not in {Control.STOP, notice, Control.PARAMCHANGE}:
@@ -80,10 +80,10 @@ def test_every_control_in_every_state(state: ServiceState, hears_preshutdown: bo
         elif state is not RUNNING:
             assert (answer, effect, model.status) == (Answer.NOT_NOW, Effect.NOTHING, before)
         elif control == Control.PARAMCHANGE:
-            assert (answer, effect, model.status) == (Answer.DONE, Effect.READ_AGAIN, before)
+            assert (answer, effect, model.status) == (Answer.DONE, Effect.RELOAD, before)
         else:
             assert model.status == Status(state=STOP_PENDING, checkpoint=1, wait_hint_ms=STOP_HINT_MS)
-            heard = Effect.GO_DOWN if is_attached else Effect.IGNORE_AND_STOP
+            heard = Effect.SHUT_DOWN if is_attached else Effect.IGNORE_AND_STOP
             assert (answer, effect) == (Answer.DONE, heard if control == Control.PRESHUTDOWN else Effect.STOP)
 
 
@@ -122,7 +122,7 @@ STEPS = st.one_of(
 
 @given(st.booleans(), st.lists(STEPS, max_size=40))
 def test_whatever_happens_every_report_is_one_the_manager_can_follow(hears: bool, steps: list[str | int]) -> None:
-    model = ServiceModel(hears_preshutdown=hears)
+    model = ServiceModel(accepts_preshutdown=hears)
     notices = 0
     for step in steps:
         before = model.status
@@ -137,8 +137,8 @@ def test_whatever_happens_every_report_is_one_the_manager_can_follow(hears: bool
             case "attach" | "detach":
                 model.is_attached = step == "attach"
             case int():
-                _, effect = model.heard(step)
-                notices += effect in {Effect.GO_DOWN, Effect.IGNORE_AND_STOP, Effect.STOP}
+                _, effect = model.handle(step)
+                notices += effect in {Effect.SHUT_DOWN, Effect.IGNORE_AND_STOP, Effect.STOP}
         after = model.status
         assert after == before or after.state in LEGAL_MOVES[before.state]
         assert (after.checkpoint > 0) is (after.wait_hint_ms > 0) is (after.state in PENDING)

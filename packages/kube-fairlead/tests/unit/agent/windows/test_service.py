@@ -15,22 +15,22 @@ START_PENDING, RUNNING = ServiceState.START_PENDING, ServiceState.RUNNING
 STOP_PENDING, STOPPED = ServiceState.STOP_PENDING, ServiceState.STOPPED
 
 
-class Keeper:
-    """Somebody who looks after pods."""
+class FakeHandler:
+    """A shutdown handler that notes its notifications."""
 
     def __init__(self) -> None:
-        self.heard: asyncio.Queue[str] = asyncio.Queue()
+        self.received: asyncio.Queue[str] = asyncio.Queue()
         self.threads: set[str] = set()
 
-    def go_down(self) -> None:
-        self._hear("down")
+    def on_preshutdown(self) -> None:
+        self._note("down")
 
-    def read_again(self) -> None:
-        self._hear("changed")
+    def on_settings_changed(self) -> None:
+        self._note("changed")
 
-    def _hear(self, word: str) -> None:
+    def _note(self, notification: str) -> None:
         self.threads.add(threading.current_thread().name)
-        self.heard.put_nowait(word)
+        self.received.put_nowait(notification)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_the_handler_is_there_before_anything_else(calls: FakeCalls, service: Se
     assert calls.states == [START_PENDING, RUNNING, STOPPED]
 
 
-def test_a_process_that_nobody_started_as_a_service_is_told_so() -> None:
+def test_a_process_that_is_not_a_service_raises() -> None:
     service = Service(FakeCalls(is_a_service=False), RealClock())
     with pytest.raises(NotAService, match="not started by the service control manager"):
         service.start()
@@ -108,39 +108,41 @@ async def test_what_fails_fails_the_run_and_the_service(calls: FakeCalls, servic
     assert calls.reports[-1].exit_code == 1
 
 
-async def test_the_notice_goes_to_whoever_is_attached_on_the_event_loop(calls: FakeCalls, service: Service) -> None:
+async def test_the_notification_reaches_the_attached_handler_on_the_event_loop(
+    calls: FakeCalls, service: Service
+) -> None:
     service.start()
-    keeper = Keeper()
+    handler = FakeHandler()
 
     async def work() -> None:
-        with service.attached(keeper):
+        with service.attached(handler):
             calls.control(Control.PARAMCHANGE)
-            assert await keeper.heard.get() == "changed"
+            assert await handler.received.get() == "changed"
             assert calls.states[-1] is RUNNING
             calls.control(Control.PRESHUTDOWN)
-            assert await keeper.heard.get() == "down"
+            assert await handler.received.get() == "down"
             assert calls.states[-1] is STOP_PENDING
             assert calls.control(Control.STOP) == Answer.NOT_NOW  # what was begun is brought to its end
             service.finish()
             await forever()
 
     await service.run(work)
-    assert keeper.threads == {threading.current_thread().name}
+    assert handler.threads == {threading.current_thread().name}
     assert calls.states == [START_PENDING, RUNNING, STOP_PENDING, STOPPED]
 
 
 @pytest.mark.parametrize("when", ["before the loop", "before attachment", "after attachment"])
-async def test_a_notice_that_nobody_is_attached_for_is_ignored_and_the_service_stops(
+async def test_a_notification_without_a_handler_only_stops_the_service(
     calls: FakeCalls, service: Service, caplog: pytest.LogCaptureFixture, when: str
 ) -> None:
     service.start()
-    keeper = Keeper()
+    handler = FakeHandler()
     if when == "before the loop":
         calls.control(Control.PRESHUTDOWN)
 
     async def work() -> None:
         if when == "after attachment":
-            with service.attached(keeper):
+            with service.attached(handler):
                 pass
         if when != "before the loop":
             calls.control(Control.PRESHUTDOWN)
@@ -148,13 +150,13 @@ async def test_a_notice_that_nobody_is_attached_for_is_ignored_and_the_service_s
 
     await service.run(work)
     service.finish()
-    assert keeper.heard.empty()
+    assert handler.received.empty()
     assert calls.states == [START_PENDING, RUNNING, STOP_PENDING, STOPPED]
     assert calls.reports[-1].exit_code == 0
-    assert "before anybody looks after its pods" in caplog.text
+    assert "before the agent manages pods" in caplog.text
 
 
-async def test_a_change_that_nobody_is_attached_for_is_nobodys(calls: FakeCalls, service: Service) -> None:
+async def test_a_change_without_a_handler_is_ignored(calls: FakeCalls, service: Service) -> None:
     service.start()
     assert calls.control(Control.PARAMCHANGE) == Answer.DONE
     service.finish()
@@ -165,14 +167,14 @@ async def test_checkpoints_are_counted_while_pods_end(calls: FakeCalls) -> None:
     clock = VirtualClock()
     service = Service(calls, clock)
     service.start()
-    keeper = Keeper()
+    handler = FakeHandler()
 
     async def work() -> None:
-        with service.attached(keeper):
+        with service.attached(handler):
             await clock.advance(60)
             assert calls.states == [START_PENDING, RUNNING]
             calls.control(Control.PRESHUTDOWN)
-            assert await keeper.heard.get() == "down"
+            assert await handler.received.get() == "down"
             for _ in range(30):
                 await clock.advance(1)
             service.finish()
@@ -185,7 +187,7 @@ async def test_checkpoints_are_counted_while_pods_end(calls: FakeCalls) -> None:
     assert calls.reports[-1].state is STOPPED
 
 
-async def test_a_manager_that_takes_no_reports_stops_nobody(calls: FakeCalls, service: Service) -> None:
+async def test_a_rejected_status_report_is_ignored(calls: FakeCalls, service: Service) -> None:
     service.start()
     calls.refuses_reports = True
     assert calls.control(Control.STOP) == Answer.DONE

@@ -33,9 +33,7 @@ def test_the_nine_cases_of_upstream(dependencies: list[str], order: list[str], e
         (["a"], ["agent", "Agent", "a"], ["agent", "a"]),
     ],
 )
-def test_windows_does_not_tell_names_apart_by_case(
-    dependencies: list[str], order: list[str], expected: list[str]
-) -> None:
+def test_names_are_compared_without_case(dependencies: list[str], order: list[str], expected: list[str]) -> None:
     assert placed("agent", order, needs=dependencies) == expected
 
 
@@ -43,7 +41,7 @@ NAMES = st.lists(st.sampled_from(["agent", "a", "B", "b", "c", "d"]), max_size=6
 
 
 @given(st.lists(st.sampled_from(["a", "B", "c"]), min_size=1, max_size=4), NAMES)
-def test_it_comes_once_and_first_and_nobody_else_is_moved_or_lost(dependencies: list[str], order: list[str]) -> None:
+def test_it_comes_once_and_first_and_no_other_is_moved_or_lost(dependencies: list[str], order: list[str]) -> None:
     result = placed("agent", order, needs=dependencies)
     assert result.count("agent") == 1
     for name in dependencies:
@@ -56,14 +54,14 @@ def test_it_comes_once_and_first_and_nobody_else_is_moved_or_lost(dependencies: 
 @pytest.mark.parametrize(
     ("needs", "order", "expected"),
     [
-        # The kubelet puts itself right before what it needs whenever it starts: behind the agent.
+        # At every start the kubelet places itself directly before its dependencies: after the agent.
         (["containerd"], ["agent", "kubelet", "containerd"], ["kubelet", "agent", "containerd"]),
         (["containerd"], ["x", "Kubelet", "containerd"], ["x", "Kubelet", "agent", "containerd"]),
         (["containerd"], ["x", "containerd"], ["x", "kubelet", "agent", "containerd"]),
         (["containerd"], [], ["kubelet", "agent", "containerd"]),
         (["containerd"], ["containerd", "kubelet"], ["containerd", "kubelet", "agent"]),
         ([], ["kubelet", "x"], ["kubelet", "agent", "x"]),
-        ([], ["agent", "x"], ["x"]),  # both hear it with everybody else
+        ([], ["agent", "x"], ["x"]),  # Windows notifies both with all others
     ],
 )
 def test_it_comes_after_a_kubelet_that_ends_the_pods(needs: list[str], order: list[str], expected: list[str]) -> None:

@@ -63,7 +63,7 @@ def lease(name: str, *, age: dt.timedelta, holder: str = "agent-a") -> Lease:
 
 
 def transition(name: str, *, offered: dt.timedelta | None, driver: str = "example.com/d") -> LifecycleTransition:
-    marks = {} if offered is None else offers.marks(driver, NOW - offered)
+    marks = {} if offered is None else offers.published_annotations(driver, NOW - offered)
     spec = LifecycleTransitionSpec(start="A", end="B", driver=driver, all_nodes=True)
     return LifecycleTransition(metadata=ObjectMeta(name=name, annotations=marks), spec=spec)
 

@@ -78,7 +78,7 @@ async def test_a_responder_has_the_time_it_needs(here: World) -> None:
     life = here.begin(await here.work(), played=requests)
     await here.clock.advance(120)
     assert not life.task.done()
-    assert life.message == "left to whoever answers an EvictionRequest: shop/vm since 2026-03-01T12:00:02Z"
+    assert life.message == "waiting for the responder to an EvictionRequest: shop/vm since 2026-03-01T12:00:02Z"
     assert len(life.progress) == 2  # what does not change is not told again
     assert life.front.asked == []
     (made,) = requests.stored.values()
@@ -242,4 +242,4 @@ async def test_trouble_with_a_request_is_not_asked_for_in_a_hot_loop(here: World
     life = here.begin(await here.work(), played=requests)
     await here.clock.advance(60)
     assert 3 < requests.failures < 40
-    assert "by an answer that is asked for again (not now)" in life.message
+    assert "by an error that is retried (not now)" in life.message

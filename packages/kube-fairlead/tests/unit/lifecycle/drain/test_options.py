@@ -60,7 +60,7 @@ def test_what_is_spelt_is_read_again(wanted: DrainOptions, default: DrainOptions
         ({"priority-groups": "5,1"}, "option priority-groups: '5,1': must be rising"),
     ],
 )
-def test_what_is_wrong_is_told(texts: dict[str, str], problem: str) -> None:
+def test_an_invalid_option_is_reported(texts: dict[str, str], problem: str) -> None:
     with pytest.raises(OptionError) as raised:
         options.parse(texts)
     assert str(raised.value).startswith(problem)

@@ -1,5 +1,5 @@
-"""Ending pods through the Container Runtime Interface, as containerd and CRI-O serve it.
+"""Terminate pods through the Container Runtime Interface of containerd or CRI-O.
 
-Here belong the calls (`calls`), running preStop hooks (`hooks`), and the `PodRuntime` made of them (`runtime`). When a
-pod is to end, and how long it may take, comes from outside. No container is ever started here.
+Here belong the calls (`calls`), preStop hooks (`hooks`), and the `PodRuntime` made of them (`runtime`). The caller
+decides when a pod ends and how long that may take. Nothing here starts a container.
 """

@@ -1,4 +1,4 @@
-"""Calling a container runtime. The messages are made from the compiled `proto/runtime/v1/api.proto`."""
+"""Call a container runtime. The message types come from the compiled `proto/runtime/v1/api.proto`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CriCalls", "Dial", "named_pipe", "unix_socket"]
 
 _PACKAGE: Final = "runtime.v1"
 _SERVICE: Final = f"{_PACKAGE}.RuntimeService"
-# A runtime that does not answer is asked again; it holds nobody up. What it was told to wait for comes on top.
+# How long the runtime may take to respond; the grace period of a container is added to it.
 _ANSWER_SECONDS: Final = 5.0
 # The list of containers of a full node exceeds the default of 1 MiB. The kubelet accepts as much.
 _MESSAGE_BYTES_MAX: Final = 16 << 20
@@ -33,16 +33,16 @@ _CONTRACT: Final = Contract(__package__ or "", "contract.binpb")
 
 
 Dial = Callable[[str, bytes, float | None], Awaitable[bytes]]
-"""How to send one call: method path, request, timeout in seconds; the answer."""
+"""Sends one call: method path, request, timeout in seconds; returns the response."""
 
 
 def unix_socket(path: str) -> Dial:
-    """Over a socket, as on Linux."""
+    """Return a `Dial` over a unix socket, for Linux."""
     return _dial(Target(path, message_bytes_max=_MESSAGE_BYTES_MAX))
 
 
 def named_pipe(path: str) -> Dial:
-    """Over a pipe, as on Windows."""
+    """Return a `Dial` over a named pipe, for Windows."""
     return _dial(Target(path, connect=pipes.open_pipe, message_bytes_max=_MESSAGE_BYTES_MAX))
 
 
@@ -54,55 +54,55 @@ def _dial(target: Target) -> Dial:
 
 
 class CriCalls:
-    """The methods of a runtime, each raising RuntimeFailed when it fails or takes longer than it may."""
+    """The methods of a runtime. Each raises RuntimeFailed when the call fails or times out."""
 
     def __init__(self, dial: Dial, clock: Clock) -> None:
         self._dial = dial
         self._clock = clock
 
     def make_ready(self) -> None:
-        """Load what calls are made of: when the machine goes down, no moment is left for that."""
+        """Load the message types in advance, because a shutdown leaves no time for it."""
         for method in _METHODS:
             _message(f"{method}Request")
             _message(f"{method}Response")
 
     async def running_containers(self) -> list[Any]:
-        """Every container that runs."""
+        """List the running containers."""
         running = _message("ContainerStateValue")(state=1)
         request = _message("ListContainersRequest")(filter=_message("ContainerFilter")(state=running))
         answer = await self._call("ListContainers", request, "ListContainersResponse")
         return list(answer.containers)
 
     async def containers_of(self, pod_uid: str) -> list[Any]:
-        """Every container of a pod, those that have ended too."""
+        """List all containers of a pod, including exited ones."""
         request = _message("ListContainersRequest")()
         request.filter.label_selector["io.kubernetes.pod.uid"] = pod_uid
         answer = await self._call("ListContainers", request, "ListContainersResponse")
         return list(answer.containers)
 
     async def status(self, container_id: str) -> Any:
-        """How a container is, or was."""
+        """Return the status of a container."""
         request = _message("ContainerStatusRequest")(container_id=container_id)
         return (await self._call("ContainerStatus", request, "ContainerStatusResponse")).status
 
     async def stop(self, container_id: str, timeout_seconds: int) -> None:
-        """SIGTERM, and SIGKILL after so many seconds. Returns when it has ended."""
+        """Send SIGTERM, and SIGKILL after the timeout. Returns when the container has exited."""
         request = _message("StopContainerRequest")(container_id=container_id, timeout=timeout_seconds)
         await self._call("StopContainer", request, "StopContainerResponse", waits_seconds=timeout_seconds)
 
     async def execute(self, container_id: str, command: list[str], timeout_seconds: int) -> int:
-        """Run a command in a container; its exit code."""
+        """Run a command in a container and return its exit code."""
         request = _message("ExecSyncRequest")(container_id=container_id, cmd=command, timeout=timeout_seconds)
         answer = await self._call("ExecSync", request, "ExecSyncResponse", waits_seconds=timeout_seconds)
         return int(answer.exit_code)
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
-        """Take down what holds a pod's containers together: its network."""
+        """Stop a pod's sandbox, which removes its network."""
         request = _message("StopPodSandboxRequest")(pod_sandbox_id=sandbox_id)
         await self._call("StopPodSandbox", request, "StopPodSandboxResponse")
 
     async def sandbox_address(self, sandbox_id: str) -> str:
-        """The pod's address; empty when it is its node's."""
+        """Return the pod's IP address; empty for a pod in the host network."""
         request = _message("PodSandboxStatusRequest")(pod_sandbox_id=sandbox_id)
         answer = await self._call("PodSandboxStatus", request, "PodSandboxStatusResponse")
         return str(answer.status.network.ip)
@@ -121,7 +121,7 @@ class CriCalls:
         except RpcError as error:
             raise RuntimeFailed(f"{method}: {error}") from error
         except DecodeError as error:
-            raise RuntimeFailed(f"{method}: the runtime's answer makes no sense") from error
+            raise RuntimeFailed(f"{method}: the runtime sent an invalid response") from error
 
 
 def _message(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Running a container's preStop hook: a command in it, a request to it, or a pause.
+"""Run a container's preStop hook: a command, an HTTP request or a sleep.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/lifecycle/handlers.go
 """
@@ -25,14 +25,14 @@ _log = logs.get_logger(__name__)
 async def run_hook(
     hook: Mapping[str, Any], container: Any, address: str, calls: CriCalls, *, clock: Clock, timeout_seconds: float
 ) -> None:
-    """Run a hook to its end or for as long as it may. A hook that fails stops nobody, as in the kubelet."""
+    """Run a hook until it ends or times out. As in the kubelet, a failed hook does not stop the termination."""
     try:
         async with clock.timeout(timeout_seconds):
             await _run(hook, container, address, calls, clock, timeout_seconds)
     except TimeoutError:
-        _log.warning("a preStop hook took all the time there was", container=container.metadata.name)
+        _log.warning("preStop hook timed out", container=container.metadata.name)
     except (RuntimeFailed, OSError, ValueError) as error:
-        _log.warning("a preStop hook failed", container=container.metadata.name, error=str(error))
+        _log.warning("preStop hook failed", container=container.metadata.name, error=str(error))
 
 
 async def _run(
@@ -49,10 +49,10 @@ async def _run(
 
 
 async def _get(request: Mapping[str, Any], address: str) -> None:
-    """Send one GET. As with the kubelet, what the answer says does not matter; that there is one does."""
+    """Send one GET. As in the kubelet, any response counts, whatever its status."""
     host, port = str(request.get("host") or address or "127.0.0.1"), request.get("port")
     if not isinstance(port, int):
-        raise ValueError(f"port {port!r} is no number, and no name of a port of the container")  # noqa: TRY004 - the user's value
+        raise ValueError(f"port {port!r} is neither a number nor the name of a container port")  # noqa: TRY004 - a value of the user
     path = str(request.get("path") or "/")
     lines = [
         f"GET {path if path.startswith('/') else '/' + path} HTTP/1.1",
@@ -61,7 +61,7 @@ async def _get(request: Mapping[str, Any], address: str) -> None:
     ]
     lines += [f"{header.get('name')}: {header.get('value')}" for header in request.get("httpHeaders") or ()]
     if any("\r" in line or "\n" in line for line in lines):
-        raise ValueError("a header has a line break in it")
+        raise ValueError("a header contains a line break")
     tls = _unverified() if str(request.get("scheme") or "").upper() == "HTTPS" else None
     reader, writer = await asyncio.open_connection(host, port, ssl=tls)
     try:
@@ -75,7 +75,7 @@ async def _get(request: Mapping[str, Any], address: str) -> None:
 
 
 def _unverified() -> ssl.SSLContext:
-    """As the kubelet: a container's certificate is its own business."""
+    """As the kubelet, do not verify the container's certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""A `PodRuntime` over CRI: what the kubelet does to end a pod, without the kubelet.
+"""A `PodRuntime` over CRI: terminates a pod as the kubelet does, without the kubelet.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/kuberuntime/kuberuntime_container.go,
     k8s.io/kubernetes@v1.36.4/pkg/kubelet/kuberuntime/kuberuntime_termination_order.go
@@ -21,7 +21,7 @@ from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
 
 __all__ = ["CriRuntime"]
 
-# What the kubelet writes on every container it makes.
+# Labels and annotations that the kubelet sets on every container.
 _POD_UID: Final = "io.kubernetes.pod.uid"
 _POD_NAME: Final = "io.kubernetes.pod.name"
 _POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
@@ -35,14 +35,14 @@ _log = logs.get_logger(__name__)
 
 
 class CriRuntime:
-    """The containers of this machine, as its runtime knows them. Containers that no kubelet made are not touched."""
+    """The containers of this node, as its runtime lists them. Containers without the kubelet's labels are ignored."""
 
     def __init__(self, calls: CriCalls, clock: Clock) -> None:
         self._calls = calls
         self._clock = clock
 
     async def running(self) -> Sequence[RunningPod]:
-        """Every pod with a container that runs."""
+        """List the pods with a running container."""
         pods: dict[str, RunningPod] = {}
         for container in await self._calls.running_containers():
             uid = container.labels.get(_POD_UID)
@@ -63,19 +63,19 @@ class CriRuntime:
         hooks: Mapping[str, Mapping[str, Any]],
         on_exit: OnExit,
     ) -> Mapping[str, ContainerEnd]:
-        """End the pod's containers together."""
+        """Terminate the pod's containers in parallel."""
         until = self._clock.monotonic() + grace_seconds
         found = _latest(await self._calls.containers_of(pod.uid))
         ends: dict[str, ContainerEnd] = {}
         failures: list[RuntimeFailed] = []
 
         async def end(container: Any) -> None:
-            # One container that cannot be ended is no reason to leave the others.
+            # A container that cannot be stopped does not keep the others running.
             name = container.metadata.name
             try:
                 if container.state == _RUNNING:
                     ends[name] = await self._end(container, hooks.get(name), until)
-                else:  # it had ended by itself a moment before, and counts too
+                else:  # it exited by itself just before
                     ends[name] = await self._outcome(container)
             except RuntimeFailed as error:
                 failures.append(error)
@@ -96,7 +96,7 @@ class CriRuntime:
             await self._calls.stop_sandbox(sandbox)
 
     async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
-        """How its containers ended: of each, the last there was."""
+        """Return how the pod's containers exited, the last attempt of each."""
         found = [one for one in await self._calls.containers_of(pod.uid) if one.state == _EXITED]
         return {one.metadata.name: await self._outcome(one) for one in _latest(found)}
 
@@ -109,7 +109,7 @@ class CriRuntime:
             left = until - self._clock.monotonic()
         if left > 0:
             try:
-                # The runtime counts whole seconds; the rest of the last one is counted here.
+                # The runtime counts whole seconds; this timeout cuts the last one.
                 async with self._clock.timeout(left):
                     await self._calls.stop(container.id, math.ceil(left))
                 return await self._outcome(container)
@@ -125,7 +125,7 @@ class CriRuntime:
             except RuntimeFailed as error:
                 if attempt == _KILL_ATTEMPTS - 1:
                     raise
-                _log.warning("a container is killed again", container=container.metadata.name, error=str(error))
+                _log.warning("retrying to kill container", container=container.metadata.name, error=str(error))
         return await self._outcome(container)
 
     async def _outcome(self, container: Any) -> ContainerEnd:
@@ -141,7 +141,7 @@ class CriRuntime:
 
 
 def _latest(containers: Iterable[Any]) -> list[Any]:
-    """Of each container the last attempt there was."""
+    """Return the last attempt of each container."""
     last: dict[str, Any] = {}
     for container in sorted(containers, key=lambda one: one.metadata.attempt):
         last[container.metadata.name] = container
@@ -149,7 +149,7 @@ def _latest(containers: Iterable[Any]) -> list[Any]:
 
 
 def _own_hook(container: Any) -> Mapping[str, Any] | None:
-    """The hook that the kubelet noted on the container, for a pod of which nothing else is known."""
+    """Return the hook that the kubelet stored on the container, for a pod that is not in the pod cache."""
     try:
         found = json.loads(container.annotations.get(_PRE_STOP, "null"))
     except ValueError:

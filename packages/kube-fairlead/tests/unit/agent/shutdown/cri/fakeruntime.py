@@ -1,4 +1,4 @@
-"""A container runtime on a real socket, whose containers end as they are told to."""
+"""A container runtime on a real socket, whose containers end as the test says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUNNING, EXITED = 1, 2
 
 
 class FakeRuntime:
-    """A container runtime on a real socket, whose containers end as they are told to."""
+    """A container runtime on a real socket, whose containers end as the test says."""
 
     def __init__(self) -> None:
         self.containers: dict[str, Any] = {}

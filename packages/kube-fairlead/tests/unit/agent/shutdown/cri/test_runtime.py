@@ -53,7 +53,7 @@ async def test_pods_are_found_by_what_the_kubelet_wrote_on_their_containers(
     fake.add("a", "1", {"io.kubernetes.pod.terminationGracePeriod": "7"})
     fake.add("b", "1")
     fake.add("c", "2")
-    fake.add("somebody's", "")
+    fake.add("foreign", "")
     assert list(await runtime.running()) == [
         RunningPod(uid="1", namespace="default", name="pod-1", grace_seconds=7),
         RunningPod(uid="2", namespace="default", name="pod-2"),
@@ -92,7 +92,7 @@ async def test_without_any_time_it_is_killed_at_once(fake: FakeRuntime, runtime:
 
 
 @pytest.mark.parametrize("code", [0, 1])
-async def test_a_hook_runs_before_the_signal_and_its_failure_stops_nobody(
+async def test_a_hook_runs_before_the_signal_and_its_failure_is_ignored(
     fake: FakeRuntime, runtime: CriRuntime, code: int
 ) -> None:
     fake.exec_code = code
@@ -103,9 +103,7 @@ async def test_a_hook_runs_before_the_signal_and_its_failure_stops_nobody(
     assert fake.log[:2] == ["exec a sh -c bye", "stop a 30"]
 
 
-async def test_the_hook_that_the_kubelet_noted_runs_for_a_pod_that_nobody_knows(
-    fake: FakeRuntime, runtime: CriRuntime
-) -> None:
+async def test_the_kubelets_annotated_hook_runs_for_an_unknown_pod(fake: FakeRuntime, runtime: CriRuntime) -> None:
     noted = json.dumps({"exec": {"command": ["bye"]}})
     fake.add("a", "1", {"io.kubernetes.container.preStopHandler": noted})
     fake.add("b", "1", {"io.kubernetes.container.preStopHandler": "{"})
@@ -147,7 +145,7 @@ async def test_a_hook_can_be_a_request(
 
 
 @pytest.mark.parametrize("request_", [{"port": "web"}, {"port": 1}, {"port": 80, "path": "/\r\nX: y"}])
-async def test_a_request_that_cannot_be_sent_stops_nobody(
+async def test_a_request_that_cannot_be_sent_is_ignored(
     fake: FakeRuntime, runtime: CriRuntime, request_: dict[str, Any]
 ) -> None:
     fake.add("a", "1")
@@ -155,7 +153,7 @@ async def test_a_request_that_cannot_be_sent_stops_nobody(
     assert ends["a"].exit_code == 0
 
 
-async def test_a_runtime_that_fails_is_said_to(fake: FakeRuntime, runtime: CriRuntime) -> None:
+async def test_a_failing_runtime_raises_its_error(fake: FakeRuntime, runtime: CriRuntime) -> None:
     fake.refusal = "no disk"
     with pytest.raises(RuntimeFailed, match="ListContainers: no disk"):
         await runtime.running()
@@ -179,7 +177,7 @@ async def test_a_container_that_cannot_be_stopped_is_no_reason_to_leave_the_othe
     assert known == [("b", 0)]
 
 
-async def test_how_a_pod_ended_that_nobody_saw_end_can_be_asked(fake: FakeRuntime, runtime: CriRuntime) -> None:
+async def test_the_runtime_returns_how_an_unobserved_pod_ended(fake: FakeRuntime, runtime: CriRuntime) -> None:
     fake.add("a", "1")
     fake.add("other", "2")
     assert await runtime.ended(a_pod("1")) == {}

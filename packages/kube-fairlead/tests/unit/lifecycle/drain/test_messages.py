@@ -13,9 +13,9 @@ from kube_fairlead.api.core_v1 import NodeCondition, NodeStatus, Pod
 from kube_fairlead.api.reserved import ANNOTATION_CORDONED_BY
 from kube_fairlead.client import errors as client_errors
 from kube_fairlead.lifecycle.drain import attempts, blockers, cordons, filters, planner, rollout
-from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
+from kube_fairlead.lifecycle.drain.attempts import Cause, EvictionAttempt
 from kube_fairlead.lifecycle.drain.budgets import Budgets
-from kube_fairlead.lifecycle.drain.filters import Judged
+from kube_fairlead.lifecycle.drain.filters import PodDelete
 from kube_fairlead.lifecycle.drain.options import PROFILE, DrainOptions
 from tests.unit.lifecycle.drain.making import NOW, budget, node, pod
 
@@ -24,16 +24,16 @@ SINCE = NOW - dt.timedelta(minutes=3)
 
 def described(
     pods: list[Pod],
-    known: dict[str, Attempt],
+    known: dict[str, EvictionAttempt],
     budgets: Budgets,
     options: DrainOptions = PROFILE,
     *,
-    silent: bool = False,
+    without_report: bool = False,
 ) -> str:
-    judged = [Judged(item, filters.judge(item, options, NOW)) for item in pods]
-    made = planner.plan(judged, known, budgets, options, NOW)
+    pod_deletes = [PodDelete(item, filters.delete_status(item, options, NOW)) for item in pods]
+    made = planner.plan(pod_deletes, known, budgets, options, NOW)
     here = node(cordoned=True)
-    if silent:
+    if without_report:
         condition = NodeCondition(type="Ready", status="Unknown", last_transition_time=SINCE)
         here = wire.replace(here, status=NodeStatus(conditions=(condition,)))
     return blockers.describe(made, known, budgets, here, NOW)
@@ -42,7 +42,7 @@ def described(
 def test_which_budget_blocks_which_pod_since_when() -> None:
     budgets = Budgets([budget("web", labels={}, desired_healthy=3, current_healthy=3)])
     item = pod("web-1")
-    held = Attempt(cause=Cause.BUDGET, since=SINCE, message=blockers.budget_message(budgets.covering(item)))
+    held = EvictionAttempt(cause=Cause.BUDGET, since=SINCE, message=blockers.budget_message(budgets.covering(item)))
     assert described([item], {item.uid: held}, budgets) == (
         "blocked: shop/web-1 by budget shop/web (The disruption budget web needs 3 healthy pods and has 3 currently)"
         " since 2026-03-01T11:57:00Z"
@@ -52,26 +52,28 @@ def test_which_budget_blocks_which_pod_since_when() -> None:
 def test_two_budgets() -> None:
     budgets = Budgets([budget("x", labels={}), budget("y", labels={})])
     item = pod("p")
-    told = described([item], {item.uid: Attempt(cause=Cause.TROUBLE, since=SINCE, message="No.")}, budgets)
-    assert told == "blocked: shop/p by 2 budgets at once, shop/x, shop/y (No) since 2026-03-01T11:57:00Z"
+    described_pods = described(
+        [item], {item.uid: EvictionAttempt(cause=Cause.TROUBLE, since=SINCE, message="No.")}, budgets
+    )
+    assert described_pods == "blocked: shop/p by 2 budgets at once, shop/x, shop/y (No) since 2026-03-01T11:57:00Z"
 
 
 @pytest.mark.parametrize(
     ("known", "counted"),
     [
         (None, None),
-        (Attempt(cause=Cause.ACCEPTED, since=SINCE), None),
-        (Attempt(cause=Cause.REQUESTED, since=SINCE), None),
-        (Attempt(cause=Cause.SENT, since=SINCE), None),
-        (Attempt(cause=Cause.SENT, since=SINCE, before=Cause.BUDGET), "budget"),
-        (Attempt(cause=Cause.SENT, since=SINCE, before=Cause.ACCEPTED), None),
-        (Attempt(cause=Cause.BUDGET, since=SINCE), "budget"),
-        (Attempt(cause=Cause.NAMESPACE, since=SINCE), "namespace"),
-        (Attempt(cause=Cause.TROUBLE, since=SINCE), "trouble"),
-        (Attempt(cause=Cause.DENIED, since=SINCE), "denied"),
+        (EvictionAttempt(cause=Cause.ACCEPTED, since=SINCE), None),
+        (EvictionAttempt(cause=Cause.REQUESTED, since=SINCE), None),
+        (EvictionAttempt(cause=Cause.SENT, since=SINCE), None),
+        (EvictionAttempt(cause=Cause.SENT, since=SINCE, before=Cause.BUDGET), "budget"),
+        (EvictionAttempt(cause=Cause.SENT, since=SINCE, before=Cause.ACCEPTED), None),
+        (EvictionAttempt(cause=Cause.BUDGET, since=SINCE), "budget"),
+        (EvictionAttempt(cause=Cause.NAMESPACE, since=SINCE), "namespace"),
+        (EvictionAttempt(cause=Cause.TROUBLE, since=SINCE), "trouble"),
+        (EvictionAttempt(cause=Cause.DENIED, since=SINCE), "denied"),
     ],
 )
-def test_what_blocks_as_metrics_count_it(known: Attempt | None, counted: str | None) -> None:
+def test_what_blocks_as_metrics_count_it(known: EvictionAttempt | None, counted: str | None) -> None:
     found = blockers.blocker(pod(), known, Budgets([]), NOW)
     assert (found.value if found else None) == counted
 
@@ -85,9 +87,9 @@ def test_pods_are_counted_by_what_blocks_them() -> None:
     twice = pod("twice", labels={"app": "x"})
     budgets = Budgets([budget("x", labels={"app": "x"}), budget("y", labels={"app": "x"})])
     options = DrainOptions(force=False)
-    judged = [Judged(item, filters.judge(item, options, NOW)) for item in (late, ending, bare, twice)]
-    known = {twice.uid: Attempt(cause=Cause.TROUBLE, since=SINCE)}
-    made = planner.plan(judged, known, budgets, options, NOW)
+    pod_deletes = [PodDelete(item, filters.delete_status(item, options, NOW)) for item in (late, ending, bare, twice)]
+    known = {twice.uid: EvictionAttempt(cause=Cause.TROUBLE, since=SINCE)}
+    made = planner.plan(pod_deletes, known, budgets, options, NOW)
     found = blockers.blockers(made, known, budgets, NOW)
     assert {blocker.value: count for blocker, count in found.items()} == {
         "overdue": 1,
@@ -98,9 +100,9 @@ def test_pods_are_counted_by_what_blocks_them() -> None:
 
 def test_a_stuck_pod_and_why() -> None:
     item = pod("p", deleted=SINCE, grace=0, finalizers=("example.com/held",))
-    assert described([item], {}, Budgets(()), silent=True) == (
-        "blocked: shop/p was to be gone by 2026-03-01T11:57:00Z; finalizers example.com/held;"
-        " its kubelet is silent since 2026-03-01T11:57:00Z"
+    assert described([item], {}, Budgets(()), without_report=True) == (
+        "blocked: shop/p should have ended by 2026-03-01T11:57:00Z; finalizers example.com/held;"
+        " its kubelet has not reported since 2026-03-01T11:57:00Z"
     )
 
 
@@ -110,22 +112,22 @@ def test_those_that_are_ending_are_named() -> None:
 
 
 def test_many_are_counted() -> None:
-    told = described(
+    described_pods = described(
         [pod(f"p{n:02}", deleted=NOW, grace=30) for n in range(12)],
         {},
         Budgets(()),
     )
-    assert told.endswith("shop/p09, and 2 more")
+    assert described_pods.endswith("shop/p09, and 2 more")
 
 
 def test_what_is_left_when_it_fails() -> None:
     item = pod("p", controller="none")
-    judged = Judged(item, filters.judge(item, DrainOptions(), NOW))
-    assert blockers.failure([judged], {}) == (
+    pod_deletes = PodDelete(item, filters.delete_status(item, DrainOptions(), NOW))
+    assert blockers.failure([pod_deletes], {}) == (
         "pods are left on the node: shop/p (Pods that declare no controller (use --force to override))"
     )
-    denied = Judged(pod("q"), filters.judge(pod("q"), DrainOptions(), NOW))
-    known = {denied.pod.uid: Attempt(cause=Cause.DENIED, since=NOW, message="not allowed")}
+    denied = PodDelete(pod("q"), filters.delete_status(pod("q"), DrainOptions(), NOW))
+    known = {denied.pod.uid: EvictionAttempt(cause=Cause.DENIED, since=NOW, message="not allowed")}
     assert blockers.failure([denied], known) == "pods are left on the node: shop/q (not allowed)"
 
 
@@ -154,7 +156,7 @@ def test_what_an_answer_means(error: Exception, cause: Cause) -> None:
     assert attempts.cause_of(error) is cause
 
 
-def test_the_budgets_own_words_are_told() -> None:
+def test_the_message_of_a_budget_is_reported() -> None:
     error = api_errors.TooManyRequests("Cannot evict pod", details={"causes": BUDGET})
     assert attempts.explain(error) == "The disruption budget b needs 1"
 
@@ -177,7 +179,7 @@ def test_our_own_cordon() -> None:
     assert undone["spec"] == {"unschedulable": None}
 
 
-def test_somebody_elses_cordon() -> None:
+def test_another_clients_cordon() -> None:
     theirs = node(cordoned=True)
     assert cordons.cordon(theirs, "drain-n") is None
     assert cordons.foreign_cordon(theirs)
@@ -194,23 +196,25 @@ OTHER: dict[str, Any] = {"f:metadata": {"f:labels": {"f:a": {}}}, "f:status": {}
     [
         ((BIT | MARK,), True),
         ((OTHER, BIT | MARK), True),
-        ((OTHER, MARK, BIT), False),  # ours was undone, and somebody else cordoned
-        ((BIT | MARK, BIT), True),  # somebody applied what was so already
+        ((OTHER, MARK, BIT), False),  # uncordoned, and cordoned by another client
+        ((BIT | MARK, BIT), True),  # another client applied the same value
         ((OTHER, MARK), True),  # the books are incomplete: the mark counts
         ((), True),
     ],
 )
-def test_a_cordon_is_of_whoever_wrote_bit_and_mark(written: tuple[dict[str, Any], ...], ours: bool) -> None:
+def test_a_cordon_belongs_to_the_writer_of_field_and_annotation(
+    written: tuple[dict[str, Any], ...], ours: bool
+) -> None:
     marked = node(cordoned=True, annotations={ANNOTATION_CORDONED_BY: "drain-n"}, written=written)
     assert cordons.owner(marked) == ("drain-n" if ours else "")
     assert cordons.foreign_cordon(marked) is not ours
 
 
-def test_a_mark_is_forgotten_where_there_is_no_cordon() -> None:
+def test_a_stale_annotation_is_removed_without_a_cordon() -> None:
     mark = {ANNOTATION_CORDONED_BY: "drain-n"}
-    assert cordons.forget(node()) is None
-    assert cordons.forget(node(cordoned=True, annotations=mark)) is None
-    assert cordons.forget(node(annotations=mark)) == {
+    assert cordons.clear_annotation(node()) is None
+    assert cordons.clear_annotation(node(cordoned=True, annotations=mark)) is None
+    assert cordons.clear_annotation(node(annotations=mark)) == {
         "metadata": {"resourceVersion": "7", "uid": "node-uid", "annotations": {ANNOTATION_CORDONED_BY: None}}
     }
 

@@ -11,7 +11,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, Progress
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.lifecycle import claims
 from kube_fairlead.lifecycle import steps as d
-from kube_fairlead.lifecycle.facts import Calling, Ended, Settings, Silence
+from kube_fairlead.lifecycle.facts import Calling, Ended, Settings, Unreachable
 from tests.unit.lifecycle.world import DRIVER, START, World, event, transition
 
 SECOND = dt.timedelta(seconds=1)
@@ -29,7 +29,7 @@ def world(*, sla: str | None = None, driver_lost: dt.timedelta = 60 * SECOND) ->
 def fall_silent(here: World, since: dt.datetime) -> None:
     """The driver is registered and does not answer."""
     here.drivers.clear()
-    here.silences[DRIVER] = Silence(since, REFUSED)
+    here.unreachable[DRIVER] = Unreachable(since, REFUSED)
 
 
 def claimed(here: World) -> None:
@@ -72,7 +72,7 @@ def test_an_event_of_another_driver_is_not_held_up_by_one_that_does_not_answer()
 def test_a_lost_driver_is_reported_and_so_is_its_return() -> None:
     here = world()
     claimed(here)
-    here.runs["uid-e"] = Calling(Silence(START, REFUSED))
+    here.runs["uid-e"] = Calling(Unreachable(START, REFUSED))
     assert here.decide("e") == d.WaitUntil(START + 2 * SECOND, "the driver may be back in a moment")
     here.now += 2 * SECOND
     assert isinstance(here.step("e"), d.NoteDriver)
@@ -89,7 +89,7 @@ def test_without_an_sla_a_lost_driver_fails_the_event_after_a_bounded_time() -> 
     here = world()
     claimed(here)
     here.now += 5 * SECOND
-    here.runs["uid-e"] = Calling(Silence(here.now - 3 * SECOND, REFUSED))
+    here.runs["uid-e"] = Calling(Unreachable(here.now - 3 * SECOND, REFUSED))
     here.step("e")
     # The claimant is killed and forgets everything but what is stored. The next one does not begin to wait anew.
     here.crash()
@@ -106,11 +106,11 @@ def test_without_an_sla_a_lost_driver_fails_the_event_after_a_bounded_time() -> 
 def test_with_an_sla_its_deadline_counts_and_the_last_error_is_kept() -> None:
     here = world(sla="90s")
     claimed(here)
-    here.runs["uid-e"] = Calling(Silence(START, REFUSED))
+    here.runs["uid-e"] = Calling(Unreachable(START, REFUSED))
     here.now += 89 * SECOND
     here.settle()
     assert here.events["e"].claim_status is ClaimStatus.CLAIMED
-    here.runs["uid-e"] = Calling(Silence(START, "no answer within 10 s"))
+    here.runs["uid-e"] = Calling(Unreachable(START, "no answer within 10 s"))
     here.now += SECOND
     here.step("e")
     status = here.events["e"].status

@@ -27,7 +27,7 @@ def add_another_driver(here: World, agent: RunningAgent) -> Deed:
     return driver
 
 
-async def test_nothing_is_claimed_for_a_dead_driver_and_others_go_on(here: World) -> None:
+async def test_nothing_is_claimed_for_a_dead_driver_and_other_events_continue(here: World) -> None:
     here.channel.connected = False
     agent = here.start_agent()
     other = add_another_driver(here, agent)
@@ -54,7 +54,7 @@ async def test_a_dead_driver_fails_the_event_after_five_minutes(here: World) -> 
     assert here.seen() == ["Pending", "Failed", "gone"]
 
 
-async def test_a_driver_that_comes_back_to_life_is_claimed_for(here: World) -> None:
+async def test_an_event_is_claimed_when_its_driver_is_reachable_again(here: World) -> None:
     here.channel.connected = False
     here.start_agent()
     await here.create()
@@ -92,7 +92,7 @@ async def test_a_driver_lost_in_the_middle_is_reported_and_the_event_fails_after
     )
     seen = [event.reason for event in (await here.admin.of(Event).list()).items]
     assert {"DriverUnreachable", "LifecycleDriverUnreachable"} <= set(seen)
-    # The agent is killed meanwhile: the next one does not begin to count anew.
+    # The agent is killed meanwhile: the next one continues to count.
     await agent.kill()
     await here.clock.advance(61)
     here.start_agent()
@@ -100,7 +100,7 @@ async def test_a_driver_lost_in_the_middle_is_reported_and_the_event_fails_after
     assert here.seen()[-2:] == ["Failed", "gone"]
 
 
-async def test_a_driver_lost_for_a_moment_goes_on_and_nothing_is_reported(here: World) -> None:
+async def test_a_driver_lost_for_a_moment_is_not_reported(here: World) -> None:
     here.driver.hold["end"].clear()
     here.start_agent()
     await here.create()
