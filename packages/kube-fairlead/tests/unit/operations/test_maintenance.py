@@ -187,5 +187,5 @@ async def test_a_command_that_cannot_be_run_leaves_the_node_drained_and_says_so(
     task = world.scope.start(operations.maintain(world.admin, nodes, work, REQUEST, report=printer), name="maintain")
     await world.clock.advance(20)
     assert task.result()[NODE].failed
-    assert f"it stays drained. When it is fit again: fairlead uncordon {NODE}" in capfd.readouterr().err
+    assert f"it stays drained; to make it schedulable: fairlead uncordon {NODE}" in capfd.readouterr().err
     assert (await world.admin.of(Node).get(NODE)).spec.unschedulable
