@@ -44,7 +44,7 @@ def test_bad_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixtu
         ("shutdownGracePeriod: -5s\n", "shutdownGracePeriod -5s must be either zero or otherwise >= 1 sec"),
         (
             "shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 5}, {priority: 1}]\n",
-            "shutdownGracePeriodByPodPriority[1].priority 1 is there twice",
+            "shutdownGracePeriodByPodPriority[1].priority 1 is a duplicate",
         ),
         (
             "shutdownGracePeriod: 5s\nshutdownGracePeriodByPodPriority: [{priority: 1}]\n",
