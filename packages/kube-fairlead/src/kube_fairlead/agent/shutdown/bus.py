@@ -16,13 +16,14 @@ from kube_fairlead.agent.shutdown import dbus
 from kube_fairlead.agent.shutdown.dbus import Kind, Message
 from kube_fairlead.base.clock import Clock
 
-__all__ = ["BUS_ADDRESS", "Bus", "BusError", "Peer", "connected"]
+__all__ = ["BUS_ADDRESS", "DAEMON", "Bus", "BusError", "Peer", "connected"]
 
 BUS_ADDRESS: Final = "unix:path=/run/dbus/system_bus_socket"
 _CALL_SECONDS: Final = 10.0
 _READ_BYTES: Final = 64 << 10
 _DESCRIPTORS_MAX: Final = 16  # of one reading
 _LINE_BYTES_MAX: Final = 16 << 10
+_OWNER_CHANGED: Final = "NameOwnerChanged"
 _UNKNOWN_METHOD: Final = "org.freedesktop.DBus.Error.UnknownMethod"
 
 
@@ -45,7 +46,7 @@ class Peer:
         self.interface = interface
 
 
-_DAEMON: Final = Peer("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
+DAEMON: Final = Peer("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
 
 
 class Bus:
@@ -76,10 +77,30 @@ class Bus:
         (value,) = await self.call(properties, "Get", "ss", peer.interface, name)
         return value
 
-    async def subscribe(self, rule: str, member: str, listener: Callable[[Sequence[Any]], None]) -> None:
-        """Have a listener called with the body of every signal of this name that the rule lets through."""
-        self._connection.listeners.append((member, listener))
-        await self.call(_DAEMON, "AddMatch", "s", f"type='signal',member='{member}',{rule}")
+    async def subscribe(
+        self, peer: Peer, member: str, listener: Callable[[Sequence[Any]], None], *, first_argument: str = ""
+    ) -> None:
+        """Have a listener called with the body of every signal of this name that this peer sends.
+
+        Every user of the machine can send a signal to this process, whatever the match rules are. Only the sender,
+        which the bus daemon fills in, proves that it is the peer's.
+        """
+        if peer.service != DAEMON.service:
+            await self._follow_owner(peer.service)
+        self._connection.listeners.append((peer, member, listener))
+        only = f",arg0='{first_argument}'" if first_argument else ""
+        where = f"sender='{peer.service}',path='{peer.path}',interface='{peer.interface}'"
+        await self.call(DAEMON, "AddMatch", "s", f"type='signal',member='{member}',{where}{only}")
+
+    async def _follow_owner(self, service: str) -> None:
+        """Know the unique name of a service's process, from now on."""
+        owners = self._connection.owners
+        owners[service] = ""
+        where = f"sender='{DAEMON.service}',path='{DAEMON.path}',interface='{DAEMON.interface}'"
+        await self.call(DAEMON, "AddMatch", "s", f"type='signal',member='{_OWNER_CHANGED}',{where},arg0='{service}'")
+        with contextlib.suppress(BusError):  # it does not run yet
+            (owner,) = await self.call(DAEMON, "GetNameOwner", "s", service)
+            owners[service] = owners[service] or str(owner)
 
     async def wait_lost(self) -> None:
         """Return when the connection has broken."""
@@ -107,7 +128,7 @@ async def connected(address: str, clock: Clock) -> AsyncIterator[Bus]:
         connection.start()
         try:
             bus = Bus(connection, clock)
-            await bus.call(_DAEMON, "Hello")
+            await bus.call(DAEMON, "Hello")
             yield bus
         finally:
             connection.stop()
@@ -147,11 +168,12 @@ class _Connection:
 
     def __init__(self, opened: socket.socket) -> None:
         self.lost = asyncio.Event()
-        self.listeners: list[tuple[str, Callable[[Sequence[Any]], None]]] = []
+        self.listeners: list[tuple[Peer, str, Callable[[Sequence[Any]], None]]] = []
+        self.owners: dict[str, str] = {}  # the unique name of each service's process; empty: it does not run
         self._socket = opened
         self._loop = asyncio.get_running_loop()
         self._serials = itertools.count(1)
-        self._calls: dict[int, asyncio.Future[Message]] = {}
+        self._calls: dict[int, asyncio.Future[tuple[Message, list[int]]]] = {}
         self._sending = asyncio.Lock()
         self._buffer = bytearray()
         self._descriptors: list[int] = []  # that arrived, and whose message has not
@@ -186,14 +208,20 @@ class _Connection:
             signature=signature,
             body=arguments,
         )
-        reply: asyncio.Future[Message] = self._loop.create_future()
+        reply: asyncio.Future[tuple[Message, list[int]]] = self._loop.create_future()
         self._calls[serial] = reply
         try:
             async with self._sending:
                 await self._loop.sock_sendall(self._socket, dbus.encode(message))
-            return await reply
+            answer, _ = await reply
+        except BaseException:
+            # The reply may have come in the moment of a cancellation. A shutdown lock in it must not stay open.
+            if reply.done() and not reply.cancelled() and reply.exception() is None:
+                _close(reply.result()[1])
+            raise
         finally:
             del self._calls[serial]
+        return answer
 
     def _readable(self) -> None:
         try:
@@ -233,15 +261,25 @@ class _Connection:
             raise
         reply = self._calls.get(message.reply_serial)
         if message.kind in {Kind.RETURN, Kind.ERROR} and reply is not None and not reply.done():
-            reply.set_result(message)
+            reply.set_result((message, own))
             return
         _close(own)
         if message.kind is Kind.SIGNAL:
-            for member, listener in self.listeners:
-                if member == message.member:
-                    listener(message.body)
+            self._signal(message)
         elif message.kind is Kind.CALL and message.wants_reply:
             self._refuse(message)
+
+    def _signal(self, signal: Message) -> None:
+        daemon = DAEMON.service
+        if (signal.sender, signal.interface, signal.member) == (daemon, DAEMON.interface, _OWNER_CHANGED):
+            name, _, owner = signal.body
+            if name in self.owners:
+                self.owners[name] = owner
+        for peer, member, listener in list(self.listeners):
+            sender = daemon if peer.service == daemon else self.owners.get(peer.service, "")
+            expected = (sender, peer.path, peer.interface, member)
+            if sender and (signal.sender, signal.path, signal.interface, signal.member) == expected:
+                listener(signal.body)
 
     def _refuse(self, call: Message) -> None:
         """Nothing of ours can be called; a peer that asks must not wait. If there is no room to say so, it must."""

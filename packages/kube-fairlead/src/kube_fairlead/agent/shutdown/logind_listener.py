@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kube_fairlead.agent.shutdown.bus import BUS_ADDRESS, Bus, BusError, Peer, connected
+from kube_fairlead.agent.shutdown.bus import BUS_ADDRESS, DAEMON, Bus, BusError, Peer, connected
 from kube_fairlead.agent.shutdown.lock_store import LockStore, NoLockStore
 from kube_fairlead.base import files, logs, tasks
 from kube_fairlead.base.clock import Clock
@@ -120,15 +120,12 @@ class LogindListener:
     async def _serve(self, bus: Bus, needed_seconds: float) -> None:
         """Handle the signals of one connection until it is lost."""
         signals: asyncio.Queue[bool | None] = asyncio.Queue()  # None: logind restarted
+        await bus.subscribe(LOGIND, "PrepareForShutdown", lambda body: _announced(signals, body))
         await bus.subscribe(
-            f"sender='{LOGIND.service}',path='{LOGIND.path}',interface='{LOGIND.interface}'",
-            "PrepareForShutdown",
-            lambda body: _announced(signals, body),
-        )
-        await bus.subscribe(
-            f"sender='org.freedesktop.DBus',arg0='{LOGIND.service}'",
+            DAEMON,
             "NameOwnerChanged",
             lambda body: signals.put_nowait(None) if body[0] == LOGIND.service and body[2] else None,
+            first_argument=LOGIND.service,
         )
         await self._read_preparing(bus)
         async with tasks.TaskScope("logind/connection", on_exit=tasks.OnExit.CANCEL) as scope:

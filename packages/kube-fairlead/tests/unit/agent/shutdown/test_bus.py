@@ -51,6 +51,13 @@ class Daemon:
         assert hello.member == "Hello"
         await self.reply(hello, "s", ":1.1")
 
+    async def subscribed(self, owner: str) -> None:
+        """Answer the three calls of one subscription."""
+        for member in ("AddMatch", "GetNameOwner", "AddMatch"):
+            call = await self.next()
+            assert call.member == member
+            await (self.reply(call, "s", owner) if member == "GetNameOwner" else self.reply(call))
+
     async def next(self) -> Message:
         assert self.opened is not None
         data = b""
@@ -162,15 +169,24 @@ async def test_a_daemon_that_hangs_up_or_talks_nonsense_is_lost(daemon: Daemon, 
 async def test_signals_come_in_any_pieces_and_calls_are_refused(daemon: Daemon) -> None:
     heard: list[object] = []
     signal = dbus.encode(
-        Message(kind=Kind.SIGNAL, serial=5, path="/a", interface="a.b", member="S", signature="b", body=(True,))
+        Message(
+            kind=Kind.SIGNAL,
+            serial=5,
+            path="/a",
+            interface="a.b.C",
+            member="S",
+            sender=":1.7",
+            signature="b",
+            body=(True,),
+        )
     )
     call = dbus.encode(Message(kind=Kind.CALL, serial=6, path="/a", member="Ping", sender=":1.9"))
     async with tasks.TaskScope("test") as scope:
         greeting = scope.start(daemon.greet(), name="greet")
         async with connected(daemon.address, RealClock()) as made:
             await greeting
-            hearing = scope.start(made.subscribe("path='/a'", "S", heard.append), name="hear")
-            await daemon.reply(await daemon.next())
+            hearing = scope.start(made.subscribe(PEER, "S", heard.append), name="hear")
+            await daemon.subscribed(":1.7")
             await hearing
             for byte in signal + call:
                 await daemon.send(bytes([byte]))
@@ -178,6 +194,57 @@ async def test_signals_come_in_any_pieces_and_calls_are_refused(daemon: Daemon) 
     assert heard == [[True]]
     assert (refusal.kind, refusal.reply_serial, refusal.destination) == (Kind.ERROR, 6, ":1.9")
     assert refusal.error_name == "org.freedesktop.DBus.Error.UnknownMethod"
+
+
+async def test_only_the_owner_of_a_service_is_believed(daemon: Daemon) -> None:
+    """Any user may send this process a signal; the bus daemon says who sent it."""
+    heard: list[object] = []
+
+    def signal(sender: str, text: str, path: str = "/a", interface: str = "a.b.C") -> bytes:
+        message = Message(
+            kind=Kind.SIGNAL,
+            serial=5,
+            sender=sender,
+            path=path,
+            interface=interface,
+            member="S",
+            signature="s",
+            body=(text,),
+        )
+        return dbus.encode(message)
+
+    def owner(sender: str, name: str) -> bytes:
+        message = Message(
+            kind=Kind.SIGNAL,
+            serial=5,
+            sender=sender,
+            path=bus.DAEMON.path,
+            interface=bus.DAEMON.interface,
+            member="NameOwnerChanged",
+            signature="sss",
+            body=("a.b", ":1.7", name),
+        )
+        return dbus.encode(message)
+
+    async with tasks.TaskScope("test") as scope:
+        greeting = scope.start(daemon.greet(), name="greet")
+        async with connected(daemon.address, RealClock()) as made:
+            await greeting
+            hearing = scope.start(made.subscribe(PEER, "S", heard.append), name="hear")
+            await daemon.subscribed(":1.7")
+            await hearing
+            await daemon.send(signal(":1.8", "another sender"))
+            await daemon.send(signal(":1.7", "another object", path="/b"))
+            await daemon.send(signal(":1.7", "another interface", interface="a.b.D"))
+            await daemon.send(owner(":1.8", ":1.8"))  # only the daemon says who owns a name
+            await daemon.send(signal(":1.8", "still another sender"))
+            await daemon.send(signal(":1.7", "first"))
+            await daemon.send(owner("org.freedesktop.DBus", ":1.9"))
+            await daemon.send(signal(":1.7", "the process before"))
+            await daemon.send(signal(":1.9", "second"))
+            await daemon.send(dbus.encode(Message(kind=Kind.CALL, serial=6, path="/a", member="Ping", sender=":1.9")))
+            await daemon.next()  # everything before has been read
+    assert heard == [["first"], ["second"]]
 
 
 @pytest.mark.parametrize(
