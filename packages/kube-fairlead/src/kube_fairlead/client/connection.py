@@ -124,7 +124,7 @@ class Route:
                 await connection.receive_into(parser)
         except (OSError, EOFError, http1.MalformedAnswer) as error:
             raise httperrors.proxy_unreachable(self.proxy_url, error) from error
-        if not parser.is_reusable or parser.status != 200:
+        if parser.status != 200 or parser.has_surplus:
             raise httperrors.proxy_refused(self.proxy_url, self.server_url, parser.status, parser.reason)
 
 
@@ -226,6 +226,8 @@ class Connection(asyncio.Protocol):
             parser.feed(data)
         elif self._error is not None:
             raise self._error
+        elif self._layers and not self._layers[-1].has_ended:
+            raise EOFError  # without the end of TLS, any party on the way may have cut it
         else:
             parser.feed_end()
 

@@ -21,10 +21,12 @@ from kube_fairlead.client.transport import Request, Response
 __all__ = ["HttpTransport"]
 
 _CONNECT_TIMEOUT_SECONDS = 10.0
-# A node's informers are quiet for minutes; a connection that is kept that long spares a handshake each time.
-_KEEP_ALIVE_SECONDS = 90.0
-# A connection may have been closed by the server while the request was under way to it. These may be sent again then.
-_IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
+# kube-apiserver closes a connection that is idle for 90 seconds; a request that meets that moment is lost.
+_KEEP_ALIVE_SECONDS = 60.0
+_IDLE_MAX = 8
+# A connection may have been closed by the server while the request was under way to it. Reads may be sent again then; a
+# write may have been carried out.
+_REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITH_BODY = frozenset({"PATCH", "POST", "PUT"})
 # A socket that was shut down is gone after a few turns of the event loop; more would be another's fault.
 _GOODBYE_TURNS = 100
@@ -134,7 +136,7 @@ class HttpTransport:
             try:
                 return await self._exchange_on(kept, lane, request, head)
             except errors.ConnectionBroken:
-                if request.method not in _IDEMPOTENT or kept.was_answered:
+                if request.method not in _REPEATABLE or kept.was_answered:
                     raise
         return await self._exchange_on(await self._connect(lane.route), lane, request, head)
 
@@ -264,6 +266,9 @@ class _Lane:
         else:
             connection.idle_since = now
             self._idle.append(connection)
+            for surplus in self._idle[:-_IDLE_MAX]:
+                surplus.abort()
+            del self._idle[:-_IDLE_MAX]
 
     def close(self) -> None:
         """Close what is idle; what is in use is not kept any more."""
@@ -302,7 +307,7 @@ class _Answer:
                 if self._parser.is_complete:
                     break
                 await self._receive()
-            if unzipper is not None:
+            if unzipper is not None and unzipper.has_begun:
                 unzipper.feed_end()
         except (OSError, EOFError, http1.MalformedAnswer) as error:
             self.close()

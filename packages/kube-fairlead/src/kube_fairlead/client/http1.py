@@ -50,7 +50,8 @@ class Unzipper:
     """Decompresses gzip, in pieces of limited size."""
 
     def __init__(self) -> None:
-        self._decompressor = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        self._decompressor = _decompressor()
+        self.has_begun = False  # an answer without a body may be marked as gzip too
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The pieces of plain bytes that these make.
@@ -58,12 +59,15 @@ class Unzipper:
         Raises:
             MalformedAnswer: it is not gzip.
         """
-        while data and not self._decompressor.eof:
+        while data:
+            self.has_begun = True
+            if self._decompressor.eof:  # gzip may have several members
+                self._decompressor = _decompressor()
             try:
                 piece = self._decompressor.decompress(data, _MAX_UNZIPPED_BYTES)
             except zlib.error as error:
                 raise MalformedAnswer("its body is not gzip") from error
-            data = self._decompressor.unconsumed_tail
+            data = self._decompressor.unused_data if self._decompressor.eof else self._decompressor.unconsumed_tail
             yield piece
 
     def feed_end(self) -> None:
@@ -74,6 +78,10 @@ class Unzipper:
         """
         if not self._decompressor.eof:
             raise EOFError
+
+
+def _decompressor() -> zlib._Decompress:
+    return zlib.decompressobj(16 + zlib.MAX_WBITS)
 
 
 class AnswerParser:
@@ -103,6 +111,11 @@ class AnswerParser:
     def is_reusable(self) -> bool:
         """Whether the connection can carry another request."""
         return self.is_complete and self._keeps_alive and not self._buffer
+
+    @property
+    def has_surplus(self) -> bool:
+        """Whether bytes have arrived that are not part of the answer."""
+        return self.is_complete and bool(self._buffer)
 
     def feed(self, data: bytes) -> None:
         """Take bytes.

@@ -220,3 +220,9 @@ def test_gzip_that_is_cut_off_or_no_gzip() -> None:
         unzipper.feed_end()
     with pytest.raises(MalformedAnswer, match="not gzip"):
         list(http1.Unzipper().feed(b"plain text"))
+
+
+def test_gzip_of_several_members_is_read_whole() -> None:
+    unzipper = http1.Unzipper()
+    assert b"".join(unzipper.feed(gzip.compress(b"one ") + gzip.compress(b"two"))) == b"one two"
+    unzipper.feed_end()
