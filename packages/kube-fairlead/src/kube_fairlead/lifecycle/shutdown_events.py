@@ -48,7 +48,7 @@ def is_unsettled(event: LifecycleEvent) -> bool:
     """Whether the claimant of its node still has to finish the event of a shutdown."""
     node_name = event.spec.binding_node
     if event.claim_status is ClaimStatus.PENDING:
-        return is_event_name(event.name, node_name)
+        return not event.deleting and is_event_name(event.name, node_name)
     return not event.finished and event.status.claimed_by == claims.node_claimant(node_name)
 
 
