@@ -42,7 +42,7 @@ def _whole(text: str) -> int:
 
 
 def uint_value(text: str) -> values.Uint:
-    """Return a decimal or hexadecimal uint64 with its ``u``."""
+    """Return the value of a decimal or hexadecimal uint64, which is written with a ``u`` at its end."""
     value = _whole(text[:-1])
     if value > values.UINT_MAX:
         raise LiteralError("invalid uint literal")

@@ -165,10 +165,7 @@ class QueueSet:
                 queued = next(iter(self.waiting[user]))
                 if not self._may_start(queued):
                     continue
-                self._leave_queue(queued)
-                if user in self.waiting:
-                    self.waiting.move_to_end(user)
-                self._start(queued)
+                self._start_from_queue(queued)
                 started.append(queued)
         return started
 
@@ -176,12 +173,16 @@ class QueueSet:
         """Start what can start of one user, after its first request left the queue."""
         started: list[QueuedRequest] = []
         while user in self.waiting and self._may_start(queued := next(iter(self.waiting[user]))):
-            self._leave_queue(queued)
-            if user in self.waiting:
-                self.waiting.move_to_end(user)
-            self._start(queued)
+            self._start_from_queue(queued)
             started.append(queued)
         return started
+
+    def _start_from_queue(self, queued: QueuedRequest) -> None:
+        """Start a request that waited. Its user's next one comes after those of the other users."""
+        self._leave_queue(queued)
+        if queued.user in self.waiting:
+            self.waiting.move_to_end(queued.user)
+        self._start(queued)
 
     def _may_start(self, queued: QueuedRequest) -> bool:
         user, size = queued.user, queued.size

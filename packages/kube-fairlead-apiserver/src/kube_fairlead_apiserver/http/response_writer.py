@@ -249,7 +249,7 @@ class ResponseWriter:
                     return
                 elif not self._write_in_turn(source, self._throttle):
                     break
-        except Exception as error:  # noqa: BLE001 - it belongs to the one who awaits the stream, wherever this was called
+        except Exception as error:  # noqa: BLE001 - the task that awaits the stream gets it, wherever this was called
             done.set_exception(error)
             return
         if source.broken:
@@ -271,7 +271,7 @@ class ResponseWriter:
         return True
 
     def _write_in_turn(self, source: Stream, throttle: Throttle) -> bool:
-        assert self._scheduler is not None  # noqa: S101 - there is a turn
+        assert self._scheduler is not None  # noqa: S101 - for the type checker: without a scheduler there is no throttle
         began = self._scheduler.now()
         try:
             return self._write_next(source)

@@ -97,7 +97,7 @@ class KubeconfigFile:
         return True
 
     async def keep(self, clock: Clock) -> None:
-        """Return when it is written."""
+        """Retry until the file is written."""
         if self.problem is None:
             return
         _log.error(

@@ -232,7 +232,7 @@ class Connection(asyncio.Protocol):
             parser.feed_end()
 
     def abort(self) -> None:
-        """Close it now, without the goodbye of TLS, which would outlive the caller."""
+        """Close it now, without the closing message of TLS, which would outlive the caller."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -28,8 +28,8 @@ _IDLE_MAX = 8
 # write may have been carried out.
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITH_BODY = frozenset({"PATCH", "POST", "PUT"})
-# A socket that was shut down is gone after a few turns of the event loop; more would be another's fault.
-_GOODBYE_TURNS = 100
+# A socket that was shut down is gone after a few turns of the event loop; more would be a defect elsewhere.
+_CLOSING_TURNS = 100
 
 
 class HttpTransport:
@@ -57,8 +57,8 @@ class HttpTransport:
         self._connect_timeout_seconds = connect_timeout_seconds
         self._authority: bytes | None = None
         self._authority_read = False
-        self._lane: _Lane | None = None
-        self._lanes: set[_Lane] = set()
+        self._pool: _ConnectionPool | None = None
+        self._pools: set[_ConnectionPool] = set()
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._closed = False
 
@@ -84,18 +84,18 @@ class HttpTransport:
     async def close(self) -> None:
         """Close every connection."""
         self._closed = True
-        self._lane = None
-        for lane in list(self._lanes):
-            lane.close()
-        self._lanes.clear()
-        await self._hang_up()
+        self._pool = None
+        for pool in list(self._pools):
+            pool.close()
+        self._pools.clear()
+        await self._close_sockets()
 
-    async def _hang_up(self) -> None:
+    async def _close_sockets(self) -> None:
         """Close the sockets of requests under way too, and wait until the event loop has done so."""
         for opened in list(self._sockets):
             with contextlib.suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
-        for _ in range(_GOODBYE_TURNS):
+        for _ in range(_CLOSING_TURNS):
             if all(opened.fileno() == -1 for opened in list(self._sockets)):
                 return
             await asyncio.sleep(0)
@@ -114,31 +114,31 @@ class HttpTransport:
     @contextlib.asynccontextmanager
     async def _attempt(self, request: Request, credential: Credential) -> AsyncIterator[_Answer]:
         async with contextlib.AsyncExitStack() as stack:
-            lane = stack.enter_context(self._lane_for(credential.certificate))
+            pool = stack.enter_context(self._pool_for(credential.certificate))
             try:
-                answer = await self._ask(lane, request, credential)
+                answer = await self._ask(pool, request, credential)
             except errors.CertificateRejected:
                 if not self._authority_changed():
                     raise
-                lane = stack.enter_context(self._lane_for(credential.certificate))
-                answer = await self._ask(lane, request, credential)
+                pool = stack.enter_context(self._pool_for(credential.certificate))
+                answer = await self._ask(pool, request, credential)
             try:
                 yield answer
             finally:
-                # A body read to its end has given its connection back; any other connection is not worth keeping.
+                # A body read to its end has returned its connection; any other connection is not worth keeping.
                 answer.close()
 
-    async def _ask(self, lane: _Lane, request: Request, credential: Credential) -> _Answer:
+    async def _ask(self, pool: _ConnectionPool, request: Request, credential: Credential) -> _Answer:
         """Send and wait for the head of the answer."""
-        head = self._head(lane.route, request, credential)
-        kept = lane.take_idle(self._clock.monotonic())
+        head = self._head(pool.route, request, credential)
+        kept = pool.take_idle(self._clock.monotonic())
         if kept is not None:
             try:
-                return await self._exchange_on(kept, lane, request, head)
+                return await self._exchange_on(kept, pool, request, head)
             except errors.ConnectionBroken:
                 if request.method not in _REPEATABLE or kept.was_answered:
                     raise
-        return await self._exchange_on(await self._connect(lane.route), lane, request, head)
+        return await self._exchange_on(await self._connect(pool.route), pool, request, head)
 
     async def _connect(self, route: Route) -> Connection:
         try:
@@ -147,9 +147,11 @@ class HttpTransport:
         except TimeoutError as error:
             raise httperrors.silent(self._access.server) from error
 
-    async def _exchange_on(self, connection: Connection, lane: _Lane, request: Request, head: bytes) -> _Answer:
+    async def _exchange_on(
+        self, connection: Connection, pool: _ConnectionPool, request: Request, head: bytes
+    ) -> _Answer:
         parser = http1.AnswerParser(request.method)
-        answer = _Answer(connection, parser, lane, request, self._clock)
+        answer = _Answer(connection, parser, pool, request, self._clock)
         try:
             connection.write(head + request.body)
             while not parser.status:
@@ -186,27 +188,27 @@ class HttpTransport:
             raise httperrors.broken(request, self._access.server, error, answered=False) from error
 
     @contextlib.contextmanager
-    def _lane_for(self, certificate: Certificate | None) -> Iterator[_Lane]:
+    def _pool_for(self, certificate: Certificate | None) -> Iterator[_ConnectionPool]:
         if self._closed:
             raise errors.ServerUnreachable(f"the client for {self._access.server} is closed")
-        lane = self._lane
-        if lane is None or lane.certificate != certificate:
-            lane = self._lane = self._new_lane(certificate)
-        lane.users += 1
+        pool = self._pool
+        if pool is None or pool.certificate != certificate:
+            pool = self._pool = self._new_pool(certificate)
+        pool.users += 1
         try:
             self._close_unused()
-            yield lane
+            yield pool
         finally:
-            lane.users -= 1
+            pool.users -= 1
             self._close_unused()
 
     def _close_unused(self) -> None:
-        """Close the lanes that were replaced and are no longer used."""
-        for lane in [lane for lane in self._lanes if lane is not self._lane and not lane.users]:
-            self._lanes.discard(lane)
-            lane.close()
+        """Close the pools that were replaced and are no longer used."""
+        for pool in [pool for pool in self._pools if pool is not self._pool and not pool.users]:
+            self._pools.discard(pool)
+            pool.close()
 
-    def _new_lane(self, certificate: Certificate | None) -> _Lane:
+    def _new_pool(self, certificate: Certificate | None) -> _ConnectionPool:
         if not self._authority_read:
             self._authority = tls.read_authority(self._access)
             self._authority_read = True
@@ -224,9 +226,9 @@ class HttpTransport:
             context=context,
             server_name=self._access.tls_server_name or server.host,
         )
-        lane = _Lane(route, certificate)
-        self._lanes.add(lane)
-        return lane
+        pool = _ConnectionPool(route, certificate)
+        self._pools.add(pool)
+        return pool
 
     def _authority_changed(self) -> bool:
         """Whether the authority's file says something new since it was read; if so it is used from now on."""
@@ -236,11 +238,11 @@ class HttpTransport:
         if authority == self._authority:
             return False
         self._authority = authority
-        self._lane = None
+        self._pool = None
         return True
 
 
-class _Lane:
+class _ConnectionPool:
     """The connections that share one client certificate and one authority."""
 
     def __init__(self, route: Route, certificate: Certificate | None) -> None:
@@ -259,7 +261,7 @@ class _Lane:
         self._idle = kept
         return kept.pop() if kept else None
 
-    def give_back(self, connection: Connection, now: float) -> None:
+    def put_back(self, connection: Connection, now: float) -> None:
         """Keep a connection for the next request."""
         if self._is_closed:
             connection.abort()
@@ -282,11 +284,11 @@ class _Answer:
     """An answer whose body is read from its connection."""
 
     def __init__(
-        self, connection: Connection, parser: http1.AnswerParser, lane: _Lane, request: Request, clock: Clock
+        self, connection: Connection, parser: http1.AnswerParser, pool: _ConnectionPool, request: Request, clock: Clock
     ) -> None:
         self._connection: Connection | None = connection
         self._parser = parser
-        self._lane = lane
+        self._pool = pool
         self._request = request
         self._clock = clock
         self.status = 0
@@ -311,7 +313,7 @@ class _Answer:
                 unzipper.feed_end()
         except (OSError, EOFError, http1.MalformedAnswer) as error:
             self.close()
-            raise httperrors.broken(self._request, self._lane.route.server_url, error, answered=True) from error
+            raise httperrors.broken(self._request, self._pool.route.server_url, error, answered=True) from error
 
     async def read(self) -> bytes:
         return b"".join([chunk async for chunk in self.chunks()])
@@ -323,7 +325,7 @@ class _Answer:
         self._release_if_complete()
 
     def close(self) -> None:
-        """Hang up, unless the connection was given back."""
+        """Close the connection, unless it was returned to its pool."""
         if self._connection is not None:
             self._connection.abort()
             self._connection = None
@@ -331,7 +333,7 @@ class _Answer:
     def _release_if_complete(self) -> None:
         if self._parser.is_complete and self._connection is not None:
             if self._parser.is_reusable:
-                self._lane.give_back(self._connection, self._clock.monotonic())
+                self._pool.put_back(self._connection, self._clock.monotonic())
                 self._connection = None
             else:
                 self.close()

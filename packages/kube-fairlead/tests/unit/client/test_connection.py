@@ -126,8 +126,8 @@ async def test_bytes_that_no_request_asked_for_end_a_connection() -> None:
 
     async with raw(serve) as url, transport_to(url) as transport:
         await transport.send(GET)
-        assert transport._lane is not None
-        (kept,) = transport._lane._idle
+        assert transport._pool is not None
+        (kept,) = transport._pool._idle
         late.set()
         while kept.is_usable:  # noqa: ASYNC110 - only the event loop can change it
             await asyncio.sleep(0)

@@ -180,7 +180,7 @@ class NodeStrategy(Strategy):
         return problems
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """Whether it is cordoned."""
+        """Return whether it is cordoned, as text."""
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
 
 

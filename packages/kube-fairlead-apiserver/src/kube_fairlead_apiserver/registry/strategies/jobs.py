@@ -339,7 +339,7 @@ def _validate_schedule(spec: Json, before: Json) -> list[FieldError]:
 
 
 def _validate_zone(zone: str, path: FieldPath) -> list[FieldError]:
-    """Whether a name has the form of a time zone; the known zones depend on the machine's database."""
+    """Return what is wrong with the form of a time zone's name; the known zones depend on the machine's database."""
     if not zone:
         return [FieldError.invalid(path, zone, "timeZone must be nil or non-empty string")]
     for part in zone.split("/"):

@@ -57,4 +57,4 @@ def test_without_a_service_manager_the_lock_is_not_stored() -> None:
 
 
 def test_a_manager_that_does_not_listen_does_no_harm(short_path: pathlib.Path) -> None:
-    find_lock_store(Environment({"NOTIFY_SOCKET": str(short_path / "nobody")}), process_id=1).remove()
+    find_lock_store(Environment({"NOTIFY_SOCKET": str(short_path / "missing")}), process_id=1).remove()

@@ -217,7 +217,7 @@ async def test_the_loss_of_the_bus_is_survived(short_path: pathlib.Path) -> None
 
 
 async def test_without_a_bus_the_state_is_unknown(short_path: pathlib.Path) -> None:
-    listener = a_listener(f"unix:path={short_path}/nobody", short_path)
+    listener = a_listener(f"unix:path={short_path}/missing", short_path)
     async with listener.running(5):
         assert listener.preparing is None
         assert "cannot reach the system bus" in listener.problem
